@@ -74,6 +74,15 @@ static braid_status check_package(const braid_card *card, const braid_package *p
                     package->design_name, card->design->name ? card->design->name : "the card");
 }
 
+braid_status card_check_promise(const braid_card *card, const braid_card_request *request, int cores) {
+  card_context asks = {.request = *request};
+  int most = cores;
+  while (most > 0 && !card_could_have(card, &asks, most, true)) most--;
+  if (most == cores) return BRAID_OK;
+  return braid_fail(BRAID_INVALID_ARGUMENT, "%d cores with %g of a bank each: %s has that for %d", cores,
+                    request->bandwidth, card->design->name ? card->design->name : "the card", most);
+}
+
 static braid_status check_request(const braid_card *card, const braid_card_request *r) {
   int least = r->package && !r->keeps_cores ? 0 : 1;
   if (!r->package == !r->code)
@@ -89,6 +98,7 @@ static braid_status check_request(const braid_card *card, const braid_card_reque
     if (r->code->bytes[s] % kCardLine || r->code->bytes[s] > (uint64_t)1 << 44)
       return braid_fail(BRAID_INVALID_ARGUMENT, "segment %d has %llu bytes; multiples of %d are allowed", s,
                         (unsigned long long)r->code->bytes[s], kCardLine);
+  BRAID_TRY(card_check_promise(card, r, r->cores));
   return r->package ? check_package(card, r->package) : BRAID_OK;
 }
 

@@ -8,8 +8,8 @@
  *
  * A context runs its jobs one at a time, in the order of their sequence numbers, as a queue of Linux's drm_sched does.
  * Contexts whose next job waits get cores by priority, then by the job's age; the first of them that does not fit holds
- * up those behind it. Of the free cores those are taken whose banks have the fewest others (Zeng et al. 2021,
- * section 4.2.2).
+ * up those behind it, unless contexts that keep their cores leave too few for it, or too little bandwidth. Of the free
+ * cores those are taken whose banks have the fewest others (Zeng et al. 2021, section 4.2.2).
  *
  * A change of cores takes effect at a place (after the task, the layer, the tile). Then the card compiles and sends
  * what it lacks of instructions (equation 10), while it clears the memories of the cores, and copies maps. After a
@@ -90,8 +90,8 @@ uint64_t braid_card_free_cores(const braid_card *card);
 uint64_t braid_card_free_bytes(const braid_card *card);
 
 /* *id: of the new context, never used again. NO_MEMORY: the card has no range for it; BUSY: it is to keep cores and
- * these are not free; INVALID_ARGUMENT: the package is for other cores, or a number is out of its range. Nothing is
- * left of a context that could not be opened. */
+ * these are not free; INVALID_ARGUMENT: the package is for other cores, a number is out of its range, or no bank has
+ * the bandwidth for so many cores. Nothing is left of a context that could not be opened. */
 BRAID_MUST_CHECK braid_status braid_card_open(braid_card *card, const braid_card_request *request, size_t *id);
 /* Ends its job wherever it is, frees its cores and clears its memory. */
 void braid_card_close(braid_card *card, size_t id);
@@ -100,7 +100,8 @@ void braid_card_close(braid_card *card, size_t id);
 BRAID_MUST_CHECK braid_status braid_card_submit(braid_card *card, size_t id, const uint8_t *input, uint8_t *output,
                                                 uint64_t *sequence);
 /* From now on its jobs have so many cores, the one that runs from its next place on; 0: it gives its cores back and
- * waits. INVALID_ARGUMENT: more than there are; UNSUPPORTED: code of its own has the cores that it is for. */
+ * waits. INVALID_ARGUMENT: more than there are, or than banks have its bandwidth for; UNSUPPORTED: code of its own has
+ * the cores that it is for. */
 BRAID_MUST_CHECK braid_status braid_card_reconfigure(braid_card *card, size_t id, int cores, braid_card_place place);
 /* Goes on until a job is done, or to cycle `until`. *id: of which context; SIZE_MAX: of none. If nothing can happen any
  * more, time stands still where `until` is UINT64_MAX. */

@@ -272,6 +272,45 @@ static void test_kept(void **state) {
 }
 
 /* No number of contexts is too many, but memory is. */
+/* What can never be had is refused, or passed over, and holds up nobody. */
+static void test_promises(void **state) {
+  (void)state;
+  braid_overlay_design design = card_design(); /* four cores at each of four banks */
+  tenant t;
+  draw_key = 5;
+  tenant_convolutions(&t, &design, 2, 32, 14);
+  braid_card *card = create(&design);
+  braid_card_request request = {.name = "promised", .package = t.package, .cores = 16, .bandwidth = 0.5};
+  size_t id, kept, beside;
+  uint64_t sequence;
+  braid_card_result r;
+  assert_int_equal(braid_card_open(card, &request, &id), BRAID_INVALID_ARGUMENT);
+  assert_non_null(strstr(braid_error_detail(), "16 cores with 0.5 of a bank each: card has that for 8"));
+  request.cores = 8;
+  ok(braid_card_open(card, &request, &id));
+  assert_int_equal(braid_card_reconfigure(card, id, 9, BRAID_CARD_AFTER_LAYER), BRAID_INVALID_ARGUMENT);
+  request.cores = 1;
+  request.keeps_cores = true;
+  ok(braid_card_open(card, &request, &kept)); /* of whose bank only one more core can have as much */
+  ok(braid_card_submit(card, id, t.input, NULL, &sequence));
+  request = (braid_card_request){.name = "beside", .package = t.package, .cores = 1};
+  ok(braid_card_open(card, &request, &beside));
+  ok(braid_card_submit(card, beside, t.input, t.output, &sequence));
+  tenant_reset(&t);
+  ok(braid_card_wait(card, beside, sequence, UINT64_MAX, &r));
+  assert_int_equal(r.status, BRAID_OK);
+  tenant_expect_right(&t);
+  assert_int_equal(braid_card_wait(card, id, 1, UINT64_MAX, &r), BRAID_TIMEOUT);
+  braid_card_close(card, kept);
+  ok(braid_card_wait(card, id, 1, UINT64_MAX, &r));
+  assert_int_equal(r.status, BRAID_OK);
+  braid_card_close(card, id);
+  braid_card_close(card, beside);
+  expect_clean(card, &design);
+  braid_card_destroy(card);
+  tenant_free(&t);
+}
+
 static void test_memory(void **state) {
   (void)state;
   braid_overlay_design design = card_design();
@@ -394,9 +433,9 @@ static void test_no_memory(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_changes),   cmocka_unit_test(test_shrink),    cmocka_unit_test(test_many),
-      cmocka_unit_test(test_times_out), cmocka_unit_test(test_kept),      cmocka_unit_test(test_memory),
-      cmocka_unit_test(test_close),     cmocka_unit_test(test_no_memory),
+      cmocka_unit_test(test_changes),   cmocka_unit_test(test_shrink), cmocka_unit_test(test_many),
+      cmocka_unit_test(test_times_out), cmocka_unit_test(test_kept),   cmocka_unit_test(test_promises),
+      cmocka_unit_test(test_memory),    cmocka_unit_test(test_close),  cmocka_unit_test(test_no_memory),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

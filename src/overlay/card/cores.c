@@ -17,6 +17,12 @@ void card_banks(const braid_overlay_design *design, uint64_t cores, int *first, 
   }
 }
 
+/* Another context that has some. */
+static bool has_cores(const braid_card *card, const card_context *context, const card_context *other) {
+  if (!other->open || other == context || !other->cores) return false;
+  return other->request.keeps_cores || !card->kept_alone;
+}
+
 /* What others were promised of the banks of this core, each bank counting for itself: the greatest. */
 static double promised(const braid_card *card, const card_context *context, int core, uint64_t taken) {
   int from, count;
@@ -30,7 +36,7 @@ static double promised(const braid_card *card, const card_context *context, int 
       if (b < at || b >= at + banks) continue;
       if (taken & bit(c)) sum += context->request.bandwidth;
       for (size_t i = 0; i < card->count; i++)
-        if (card->contexts[i]->open && card->contexts[i] != context && card->contexts[i]->cores & bit(c))
+        if (has_cores(card, context, card->contexts[i]) && card->contexts[i]->cores & bit(c))
           sum += card->contexts[i]->request.bandwidth;
     }
     if (sum > most) most = sum;
@@ -44,7 +50,7 @@ static int others_at(const braid_card *card, const card_context *context, int fi
   for (size_t i = 0; i < card->count; i++) {
     const card_context *other = card->contexts[i];
     int from, to;
-    if (!other->open || other == context || !other->cores) continue;
+    if (!has_cores(card, context, other)) continue;
     card_banks(card->design, other->cores, &from, &to);
     others += from <= last && to >= first;
   }
@@ -84,4 +90,15 @@ uint64_t card_choose(const braid_card *card, const card_context *context, int co
       best_cost = cost;
     }
   return best;
+}
+
+bool card_could_have(const braid_card *card, const card_context *context, int count, bool empty) {
+  braid_card seen = *card;
+  seen.kept_alone = true;
+  if (empty) seen.count = 0;
+  seen.free = card->design->cores == 64 ? UINT64_MAX : bit(card->design->cores) - 1;
+  for (size_t i = 0; i < seen.count; i++)
+    if (has_cores(&seen, context, seen.contexts[i])) seen.free &= ~seen.contexts[i]->cores;
+  if (context->request.bandwidth <= 0) return count <= card_count(seen.free | context->cores);
+  return card_choose(&seen, context, count) != 0;
 }

@@ -65,6 +65,7 @@ struct braid_card {
   uint64_t free; /* cores */
   card_context **contexts;
   size_t count, capacity;
+  bool kept_alone; /* of a copy, to choose from: contexts that don't keep their cores have none */
 };
 
 enum { kCardLine = 16, kCardStep = 1 << 16 };
@@ -77,6 +78,12 @@ static inline int card_count(uint64_t cores) {
  * as close to others as need be; 0: there are not so many, or no bandwidth for them. */
 void card_banks(const braid_overlay_design *design, uint64_t cores, int *first, int *last);
 uint64_t card_choose(const braid_card *card, const card_context *context, int count);
+/* Whether it could have so many, with the bandwidth that it is promised: of all cores that no other context keeps for
+ * itself; `empty`: of a card without others. */
+bool card_could_have(const braid_card *card, const card_context *context, int count, bool empty);
+
+/* card.c: INVALID_ARGUMENT: no card of the design has so many cores with that bandwidth. */
+braid_status card_check_promise(const braid_card *card, const braid_card_request *request, int cores);
 
 /* programs.c */
 void card_programs_free(const braid_card *card, card_programs *programs);

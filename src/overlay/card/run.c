@@ -264,16 +264,6 @@ static braid_status job_settle(braid_card *card, card_context *context) {
 
 /* --- time ----------------------------------------------------------------------------------------------------------
  */
-/* Cores that no context keeps for itself, and its own. */
-static int possible(const braid_card *card, const card_context *context) {
-  int count = card->design->cores;
-  for (size_t i = 0; i < card->count; i++) {
-    const card_context *other = card->contexts[i];
-    if (other->open && other != context && other->request.keeps_cores) count -= card_count(other->cores);
-  }
-  return count;
-}
-
 static bool goes_before(const card_context *a, const card_context *b) {
   if (a->request.priority != b->request.priority) return a->request.priority > b->request.priority;
   return job_of(a)->result.submitted < job_of(b)->result.submitted;
@@ -285,8 +275,8 @@ static card_context *next_waiting(const braid_card *card) {
   for (size_t i = 0; i < card->count; i++) {
     card_context *context = card->contexts[i];
     if (!has_job(context) || context->state != CARD_IDLE || !context->wanted) continue;
-    if (context->wanted > possible(card, context) && !context->request.keeps_cores) continue;
-    if (!best || goes_before(context, best)) best = context;
+    if (best && !goes_before(context, best)) continue;
+    if (card_could_have(card, context, context->wanted, false)) best = context;
   }
   return best;
 }
@@ -366,6 +356,7 @@ braid_status braid_card_reconfigure(braid_card *card, size_t id, int cores, brai
     return braid_fail(BRAID_INVALID_ARGUMENT, "%d cores; allowed: %d to %d", cores, least, card->design->cores);
   if (context->request.code && cores != context->request.cores)
     return braid_fail(BRAID_UNSUPPORTED, "%s has code for %d cores", context->name, context->request.cores);
+  BRAID_TRY(card_check_promise(card, &context->request, cores));
   context->wanted = cores;
   context->place = place;
   if (context->state == CARD_IDLE)
