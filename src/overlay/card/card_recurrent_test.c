@@ -125,6 +125,24 @@ static void sequence_end(sequence *s) {
   free(s->output);
 }
 
+/* One that has all cores, and does nothing with them. */
+static size_t open_other(braid_card *card) {
+  static uint8_t bytes[16][BRAID_ISA_MOST_WORDS * BRAID_ISA_WORD];
+  static braid_overlay_code programs[16];
+  braid_card_code code = {.programs = programs};
+  braid_card_request request = {.name = "other", .code = &code, .cores = 16};
+  size_t id;
+  for (int c = 0; c < 16; c++) {
+    braid_instruction end = braid_isa_blank(BRAID_ISA_OP_SYSTEM);
+    end.core = c;
+    end.system.end = 1;
+    programs[c].bytes = bytes[c];
+    ok(braid_isa_encode(&end, bytes[c], &programs[c].count));
+  }
+  ok(braid_card_open(card, &request, &id));
+  return id;
+}
+
 /* Stopped every so many cycles (0: never), given back its cores when others have had them, and right at the end. */
 static braid_card_result run_stopped(sequence *s, uint64_t every, braid_card_place place) {
   braid_card *card;
@@ -132,16 +150,15 @@ static braid_card_result run_stopped(sequence *s, uint64_t every, braid_card_pla
   ok(braid_card_create(&options, NULL, &card));
   braid_card_request request = {.name = "lstm", .package = s->package, .cores = s->cores};
   size_t id, other, done = SIZE_MAX;
-  uint64_t sequence, meanwhile;
+  uint64_t first, meanwhile;
   braid_card_result r;
   ok(braid_card_open(card, &request, &id));
-  request.cores = 16;
-  ok(braid_card_open(card, &request, &other));
+  other = open_other(card);
   memset(s->output, 0, (size_t)s->package->bytes[3]);
-  ok(braid_card_submit(card, id, s->input, s->output, &sequence));
+  ok(braid_card_submit(card, id, s->input, s->output, &first));
   for (int stops = 0;; stops++) {
     ok(braid_card_advance(card, every ? braid_card_now(card) + every : UINT64_MAX, &done));
-    ok(braid_card_get_result(card, id, sequence, &r));
+    ok(braid_card_get_result(card, id, first, &r));
     if (r.done) break;
     ok(braid_card_reconfigure(card, id, 0, place));
     ok(braid_card_submit(card, other, NULL, NULL, &meanwhile));

@@ -318,14 +318,18 @@ static uint64_t next_switch(const braid_card *card, uint64_t until, bool *any) {
   return until;
 }
 
-static braid_status handle_jobs(braid_card *card) {
+/* *changed: a context has another state. */
+static braid_status handle_jobs(braid_card *card, bool *changed) {
+  *changed = false;
   for (size_t i = 0; i < card->count; i++) {
     card_context *context = card->contexts[i];
+    card_state before = context->state;
     if (!context->open) continue;
     if (context->state == CARD_RUNNING && braid_timing_get(card->timing, context->task).state != BRAID_TIMING_RUNS)
       BRAID_TRY(job_settle(card, context));
     if (context->state == CARD_SWITCHING && context->ready_at <= braid_card_now(card))
       BRAID_TRY(job_run(card, context));
+    *changed = *changed || context->state != before;
   }
   return BRAID_OK;
 }
@@ -333,15 +337,17 @@ static braid_status handle_jobs(braid_card *card) {
 braid_status braid_card_advance(braid_card *card, uint64_t until, size_t *id) {
   *id = take_done(card);
   while (*id == SIZE_MAX) {
-    bool any = false;
+    bool any = false, changed = true;
     size_t task;
-    BRAID_TRY(start_waiting(card));
-    BRAID_TRY(handle_jobs(card)); /* what a task that was stopped at once has to do */
+    while (changed) { /* a task may have stopped at once, and others get its cores */
+      BRAID_TRY(start_waiting(card));
+      BRAID_TRY(handle_jobs(card, &changed));
+    }
     uint64_t next = next_switch(card, until, &any);
     if ((*id = take_done(card)) != SIZE_MAX) break;
     if (!any && until == UINT64_MAX) break;
     BRAID_TRY(braid_timing_advance(card->timing, next, &task));
-    BRAID_TRY(handle_jobs(card));
+    BRAID_TRY(handle_jobs(card, &changed));
     *id = take_done(card);
     if (*id == SIZE_MAX && braid_card_now(card) >= until) break;
   }
