@@ -37,7 +37,7 @@ typedef struct gate {
 typedef struct bank {
   waiting ports[kPorts];
   uint64_t mask[kPorts / 64]; /* ports that wait */
-  uint32_t last;              /* the port that had its turn */
+  uint32_t last[2];           /* the port that had its turn: of those without a gate, with one */
   uint64_t free_at, busy;     /* in parts */
   bool wakes;                 /* an event for its being free is under way */
 } bank;
@@ -51,6 +51,7 @@ struct braid_memory {
   int64_t burst_lines;
   port ports[kPorts];
   gate gates[BRAID_OVERLAY_MOST_CORES];
+  uint64_t gated[kPorts / 64]; /* ports that have one */
   bank *banks;
 };
 
@@ -82,18 +83,26 @@ void braid_memory_destroy(braid_memory *memory) {
 
 /* --- banks ---------------------------------------------------------------------------------------------------------
  */
-/* The next port, behind the last one, that waits; the bank has one. */
-static uint32_t next_turn(const bank *b) {
+/* The next port of those, behind the last one, that waits; there is one. */
+static uint32_t next_of(const uint64_t *waits, uint32_t last) {
   for (uint32_t i = 1; i <= kPorts; i++) {
-    uint32_t p = (b->last + i) % kPorts;
-    uint64_t word = b->mask[p / 64] >> p % 64;
+    uint32_t p = (last + i) % kPorts;
+    uint64_t word = waits[p / 64] >> p % 64;
     if (!word) {
       i += 63 - p % 64; /* none is left in this word */
       continue;
     }
-    return (b->last + i + (uint32_t)__builtin_ctzll(word)) % kPorts;
+    return (last + i + (uint32_t)__builtin_ctzll(word)) % kPorts;
   }
-  return b->last;
+  return last;
+}
+
+/* Ports take turns, those with gates before others: gates keep them to what they were promised, and so a bank has it
+ * for them whatever others ask for. */
+static uint32_t next_turn(const braid_memory *m, bank *b) {
+  uint64_t promised[kPorts / 64], any = 0;
+  for (size_t i = 0; i < kPorts / 64; i++) any |= promised[i] = b->mask[i] & m->gated[i];
+  return b->last[any != 0] = next_of(any ? promised : b->mask, b->last[any != 0]);
 }
 
 static bool any_waits(const bank *b) {
@@ -112,12 +121,11 @@ static void serve(braid_memory *m, uint32_t index, uint64_t now) {
       b->wakes = true;
       return;
     }
-    uint32_t turn = next_turn(b);
+    uint32_t turn = next_turn(m, b);
     waiting *w = &b->ports[turn];
     uint64_t bytes = w->bytes[w->first], latency = (uint64_t)m->design->latency_cycles;
     w->first = (uint8_t)((w->first + 1) % kMostOutstanding);
     if (--w->count == 0) b->mask[turn / 64] &= ~((uint64_t)1 << turn % 64);
-    b->last = turn;
     if (b->free_at < now * kParts) b->free_at = now * kParts;
     uint64_t takes = (uint64_t)ceil((double)bytes * kParts / m->bank_bytes);
     b->free_at += takes;
@@ -237,8 +245,10 @@ static bool another_waits(const braid_memory *m, uint32_t index) {
 void braid_memory_gate(braid_memory *m, int core, uint32_t bytes, uint64_t now) {
   m->gates[core] = (gate){.bytes = bytes, .epoch = m->gates[core].epoch + 1, .opens_at = now * kParts};
   for (int i = 0; i < kPortsOfCore; i++) {
-    port *p = &m->ports[port_of((uint32_t)core, i)];
-    p->wakes = p->yields = false;
+    uint32_t index = port_of((uint32_t)core, i);
+    m->ports[index].wakes = m->ports[index].yields = false;
+    m->gated[index / 64] &= ~((uint64_t)1 << index % 64);
+    if (bytes) m->gated[index / 64] |= (uint64_t)1 << index % 64;
   }
 }
 

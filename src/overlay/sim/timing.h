@@ -42,7 +42,7 @@ typedef struct braid_timing_task {
   braid_timing_range ranges[BRAID_TIMING_SEGMENTS]; /* base registers and what they may reach */
   uint64_t most_cycles;                             /* after which it has failed; 0: none */
   /* The port gates: of each core, reading, writing and instructions together, at most so many bytes in 1,024 cycles,
-   * however idle the banks are; 0: what the banks give. */
+   * however idle the banks are, and before what cores without a gate ask for; 0: what the banks give. */
   uint32_t gate;
   /* Of each program the line of the card's memory at which its instructions begin, from where they are fetched, or
    * BRAID_TIMING_RESIDENT: they are in the card's memory for instructions already. NULL: all are. */
