@@ -14,7 +14,7 @@
  * A change of cores takes effect at a place (after the task, the layer, the tile). Then the card compiles and sends
  * what it lacks of instructions (equation 10), while it clears the memories of the cores, and copies maps. After a
  * layer a job goes on with any number of cores; at a tile with as many as it had, else it begins its layer again; the
- * next change of that layer waits for its end, unless the job gives all its cores back. */
+ * next change waits for the end of that layer. */
 #ifndef BRAID_OVERLAY_CARD_CARD_H
 #define BRAID_OVERLAY_CARD_CARD_H
 

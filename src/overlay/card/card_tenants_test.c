@@ -202,10 +202,11 @@ static void test_times_out(void **state) {
   /* stopped and moved in its middle, it has as much time in all */
   size_t done;
   ok(braid_card_submit(card, id, t.input, t.output, &sequence));
-  ok(braid_card_advance(card, braid_card_now(card) + 30000, &done));
+  ok(braid_card_advance(card, braid_card_now(card) + 10000, &done));
   ok(braid_card_reconfigure(card, id, 2, BRAID_CARD_AFTER_TILE));
   ok(braid_card_wait(card, id, sequence, UINT64_MAX, &r));
   assert_int_equal(r.status, BRAID_TIMEOUT);
+  assert_true(r.draining > 0 && r.switches == 2);
   assert_int_equal(r.ran, 20000);
   braid_card_context context;
   ok(braid_card_get_context(card, id, &context));
@@ -307,6 +308,35 @@ static void test_promises(void **state) {
   braid_card_close(card, id);
   braid_card_close(card, beside);
   expect_clean(card, &design);
+  braid_card_destroy(card);
+  tenant_free(&t);
+}
+
+/* Preempted again and again, and given another number of cores each time, a job loses a layer once, not for ever. */
+static void test_comes_to_its_end(void **state) {
+  (void)state;
+  braid_overlay_design design = card_design();
+  tenant t;
+  braid_card *card;
+  braid_card_options options = {.design = &design, .times_only = true};
+  braid_card_result r = {0};
+  size_t id, done;
+  uint64_t sequence;
+  draw_key = 5;
+  tenant_convolutions(&t, &design, 2, 64, 56);
+  ok(braid_card_create(&options, NULL, &card));
+  id = open_tenant(card, &t, 3);
+  ok(braid_card_submit(card, id, NULL, NULL, &sequence));
+  for (int i = 0; !r.done; i++) {
+    if (i > 100) fail_msg("%llu cycles, and no end", (unsigned long long)r.ran);
+    ok(braid_card_advance(card, braid_card_now(card) + 25000, &done));
+    ok(braid_card_reconfigure(card, id, 0, BRAID_CARD_AFTER_TILE));
+    ok(braid_card_advance(card, braid_card_now(card) + 300000, &done));
+    ok(braid_card_reconfigure(card, id, 3 + i % 2, BRAID_CARD_AFTER_TILE));
+    ok(braid_card_get_result(card, id, sequence, &r));
+  }
+  assert_int_equal(r.status, BRAID_OK);
+  assert_true(r.preemptions >= 2 && r.redone_layers >= 1 && r.redone_layers <= 2);
   braid_card_destroy(card);
   tenant_free(&t);
 }
@@ -433,9 +463,10 @@ static void test_no_memory(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_changes),   cmocka_unit_test(test_shrink), cmocka_unit_test(test_many),
-      cmocka_unit_test(test_times_out), cmocka_unit_test(test_kept),   cmocka_unit_test(test_promises),
-      cmocka_unit_test(test_memory),    cmocka_unit_test(test_close),  cmocka_unit_test(test_no_memory),
+      cmocka_unit_test(test_changes),          cmocka_unit_test(test_shrink), cmocka_unit_test(test_many),
+      cmocka_unit_test(test_times_out),        cmocka_unit_test(test_kept),   cmocka_unit_test(test_promises),
+      cmocka_unit_test(test_comes_to_its_end), cmocka_unit_test(test_memory), cmocka_unit_test(test_close),
+      cmocka_unit_test(test_no_memory),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

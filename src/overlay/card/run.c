@@ -164,9 +164,9 @@ static bool should_change(const braid_card *card, const card_context *context) {
 }
 
 /* A layer that was begun again for another number of cores is not begun once more for a third one: it would never end
- * where numbers change often. */
+ * where numbers change often. The job might come back with another one, too, when it gives all its cores back. */
 static void ask_to_stop(braid_card *card, card_context *context) {
-  bool tile = context->place == BRAID_CARD_AFTER_TILE && !(context->redone && context->wanted);
+  bool tile = context->place == BRAID_CARD_AFTER_TILE && !context->redone;
   if (context->place == BRAID_CARD_AFTER_TASK || (context->stop_at != UINT64_MAX && !tile)) return;
   if (context->stop_at == UINT64_MAX) context->stop_at = braid_card_now(card);
   braid_timing_stop(card->timing, context->task, tile ? BRAID_TIMING_AT_TILE : BRAID_TIMING_AT_LAYER);
