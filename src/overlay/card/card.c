@@ -164,6 +164,7 @@ braid_status braid_card_open(braid_card *card, const braid_card_request *request
   if (!context) return BRAID_NO_MEMORY;
   items[card->count++] = context;
   context->open = true;
+  context->number = card->count;
   braid_status status = open_context(card, context, request);
   if (status == BRAID_OK) {
     *id = card->count - 1;

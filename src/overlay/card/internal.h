@@ -30,6 +30,7 @@ typedef struct card_programs {
 
 typedef struct card_context {
   bool open;
+  uint64_t number; /* from 1 on */
   braid_card_request request;
   braid_card_code code;
   char *name;

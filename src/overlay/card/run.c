@@ -175,7 +175,7 @@ static void ask_to_stop(braid_card *card, card_context *context) {
 /* Its instructions are there. */
 static braid_status job_run(braid_card *card, card_context *context) {
   braid_timing_program programs[BRAID_OVERLAY_MOST_CORES];
-  braid_timing_task task = {.programs = programs, .gate = gate_of(card, context)};
+  braid_timing_task task = {.programs = programs, .gate = gate_of(card, context), .gate_owner = context->number};
   uint64_t first = context->range.first / kCardLine, now = braid_card_now(card);
   braid_card_result *r = &job_of(context)->result;
   for (uint64_t left = context->cores; left; left &= left - 1) {

@@ -31,6 +31,7 @@ typedef struct gate {
   uint32_t bytes;    /* in 1,024 cycles; 0: always open */
   uint32_t epoch;    /* counts the gates that the core had: an event of another one means nothing */
   uint32_t last;     /* the port that passed */
+  uint64_t owner;    /* whose it is */
   uint64_t opens_at; /* in parts of a cycle */
 } gate;
 
@@ -242,8 +243,11 @@ static bool another_waits(const braid_memory *m, uint32_t index) {
   return false;
 }
 
-void braid_memory_gate(braid_memory *m, int core, uint32_t bytes, uint64_t now) {
-  m->gates[core] = (gate){.bytes = bytes, .epoch = m->gates[core].epoch + 1, .opens_at = now * kParts};
+void braid_memory_gate(braid_memory *m, int core, uint32_t bytes, uint64_t owner, uint64_t now) {
+  const gate *before = &m->gates[core];
+  bool same = owner && owner == before->owner && before->opens_at > now * kParts;
+  m->gates[core] = (gate){
+      .bytes = bytes, .epoch = before->epoch + 1, .owner = owner, .opens_at = same ? before->opens_at : now * kParts};
   for (int i = 0; i < kPortsOfCore; i++) {
     uint32_t index = port_of((uint32_t)core, i);
     m->ports[index].wakes = m->ports[index].yields = false;

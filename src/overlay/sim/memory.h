@@ -25,8 +25,8 @@ void braid_memory_destroy(braid_memory *memory); /* NULL is allowed */
 void braid_memory_start(braid_memory *memory, uint32_t port, const braid_transfer *transfer, int first_bank, int banks,
                         uint64_t now);
 /* From now on the core's ports together ask for at most so many bytes in 1,024 cycles, and banks serve them before
- * those of cores without a gate; 0: no limit. */
-void braid_memory_gate(braid_memory *memory, int core, uint32_t bytes, uint64_t now);
+ * those of cores without a gate; 0: no limit. A gate of the same owner (not 0) goes on where it was. */
+void braid_memory_gate(braid_memory *memory, int core, uint32_t bytes, uint64_t owner, uint64_t now);
 /* An event of a gate, which may be one that is gone. */
 void braid_memory_gate_opens(braid_memory *memory, uint32_t port, uint32_t epoch, uint64_t now);
 /* Nothing more is asked for by this port; what is under way comes to its end. */

@@ -285,7 +285,7 @@ static void give_core(braid_timing *t, size_t id, size_t index, const braid_timi
   timing_core *c = &t->cores[p->core];
   uint32_t epoch = c->epoch;
   timing_task *k = &t->tasks[id];
-  braid_memory_gate(t->memory, p->core, k->gate, t->now);
+  braid_memory_gate(t->memory, p->core, k->gate, k->gate_owner, t->now);
   int first, count, end = k->first_bank + k->banks;
   braid_overlay_core_banks(t->design, p->core, &first, &count);
   memset(c, 0, sizeof *c);
@@ -325,6 +325,7 @@ braid_status braid_timing_submit(braid_timing *t, const braid_timing_task *from,
   if (!k->counts || !k->cores) return BRAID_NO_MEMORY;
   memcpy(k->ranges, from->ranges, sizeof k->ranges);
   k->gate = from->gate;
+  k->gate_owner = from->gate_owner;
   k->limit = from->most_cycles && from->most_cycles < UINT64_MAX - t->now ? t->now + from->most_cycles : UINT64_MAX;
   k->result = (braid_timing_result){.began = t->now, .cores = k->counts, .core_count = from->core_count};
   *id = t->task_count++;

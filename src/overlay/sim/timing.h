@@ -44,6 +44,8 @@ typedef struct braid_timing_task {
   /* The port gates: of each core, reading, writing and instructions together, at most so many bytes in 1,024 cycles,
    * however idle the banks are, and before what cores without a gate ask for; 0: what the banks give. */
   uint32_t gate;
+  /* Whose gates they are, not 0: short tasks of one owner have no more on a core than a long one. */
+  uint64_t gate_owner;
   /* Of each program the line of the card's memory at which its instructions begin, from where they are fetched, or
    * BRAID_TIMING_RESIDENT: they are in the card's memory for instructions already. NULL: all are. */
   const uint64_t *code;

@@ -70,6 +70,7 @@ typedef struct timing_task {
   braid_timing_range ranges[BRAID_TIMING_SEGMENTS];
   int first_bank, banks;
   uint32_t gate;
+  uint64_t gate_owner;
   uint64_t limit; /* the cycle at which it fails */
   bool stops;     /* it is to */
   braid_timing_place place;

@@ -93,10 +93,42 @@ static void test_gate_that_is_gone(void **state) {
   assert_int_equal(gated(0, 1, 3000), gated(0, 0, 0));
 }
 
+/* Tasks of one burst each, of one owner, have no more than a long one; others begin with a gate of their own. */
+static void test_gate_of_short_tasks(void **state) {
+  (void)state;
+  enum { kTasks = 200, kGate = 2048 /* two bytes a cycle */, kBytes = 256 };
+  for (uint64_t owner = 0; owner < 3; owner++) { /* nobody, one, two in turn */
+    braid_overlay_design d = design_of(1, 1);
+    program p = {0};
+    braid_timing *t;
+    size_t id, done;
+    add_move(&p, false, kBytes / 16, 0, 0);
+    add_system(&p, false, true, false);
+    braid_timing_program own = {0, p.items, p.count, 0};
+    braid_timing_task task = {.programs = &own, .core_count = 1, .gate = kGate};
+    for (size_t s = 0; s < BRAID_TIMING_SEGMENTS; s++) task.ranges[s] = (braid_timing_range){.lines = 1 << 20};
+    ok(braid_timing_create(&d, NULL, &t));
+    for (uint64_t i = 0; i < kTasks; i++) {
+      task.gate_owner = owner == 2 ? 1 + i % 2 : owner;
+      ok(braid_timing_submit(t, &task, &id));
+      ok(braid_timing_advance(t, UINT64_MAX, &done));
+      assert_int_equal(braid_timing_get(t, id).state, BRAID_TIMING_ENDED);
+    }
+    uint64_t alone = 2 + 40 + kBytes / 16, promised = kTasks * (uint64_t)kBytes * 1024 / kGate;
+    uint64_t took = braid_timing_now(t);
+    if (owner == 1)
+      assert_true(took >= promised - kBytes && took <= promised + alone);
+    else
+      assert_true(took < kTasks * (alone + 4));
+    braid_timing_destroy(t);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_stale_end),
       cmocka_unit_test(test_gate_that_is_gone),
+      cmocka_unit_test(test_gate_of_short_tasks),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
