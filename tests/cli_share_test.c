@@ -23,11 +23,11 @@ static void test_isolation(void **state) {
   (void)state;
   outcome o = run_quietly("share --isolation --design cnn-16x512 $/q.bpk --json");
   size_t rows = count_of(o.out, "\"offence\":");
-  assert_int_equal(rows, 12 * 3);
+  assert_int_equal(rows, 13 * 3);
   assert_int_equal(count_of(o.out, "\"same_bits\":true"), rows);
   assert_int_equal(count_of(o.out, "\"clean\":true"), rows);
-  assert_int_equal(count_of(o.out, "\"where\":\"gated bank\""), 12);
-  assert_int_equal(count_of(o.out, "\"status\":\"success\",\"error\":\"\""), 4 * 3);
+  assert_int_equal(count_of(o.out, "\"where\":\"gated bank\""), 13);
+  assert_int_equal(count_of(o.out, "\"status\":\"success\",\"error\":\"\""), 5 * 3);
   assert_int_equal(count_of(o.out, "\"status\":\"timed out\""), 2 * 3);
   discard(&o);
   o = run_quietly("share --isolation --design cnn-16x512");

@@ -5,7 +5,7 @@
 #include "base/philox.h"
 #include "base/try.h"
 
-enum { kLine = 16, kSegment = 1 << 18, kSmall = 1 << 12 };
+enum { kLine = 16, kSegment = 1 << 18, kSmall = 1 << 12, kChatter = 1000 };
 
 static const braid_overlay_offence kOffences[CARD_OFFENCES] = {
     [CARD_FOREIGN_READ] = {"foreign-read", "reads behind its memory", true},
@@ -18,6 +18,7 @@ static const braid_overlay_offence kOffences[CARD_OFFENCES] = {
     [CARD_CUT] = {"cut", "runs a network, and its time is over in the middle", true},
     [CARD_FLOOD] = {"flood", "moves all that its ports let it", false},
     [CARD_TRICKLE] = {"trickle", "moves a line with each instruction, which all need the card's decoder", false},
+    [CARD_CHATTER] = {"chatter", "has instructions that do nothing, which all need the card's decoder", false},
     [CARD_RESIZED] = {"resized", "runs a network, and gets another number of cores all the time", false},
     [CARD_CROWD] = {"crowd", "is 33 tenants at once", false},
 };
@@ -142,6 +143,11 @@ static braid_status add_program(card_offender *o, card_offence offence, const br
     break;
   case CARD_TRICKLE:
     BRAID_TRY(add_flood(o, core, design, 1500, 1));
+    break;
+  case CARD_CHATTER:
+    in = braid_isa_blank(BRAID_ISA_OP_SYSTEM);
+    in.system.tile = 1;
+    for (int i = 0; i < kChatter; i++) BRAID_TRY(add_instruction(o, core, in));
     break;
   case CARD_CROWD:
     BRAID_TRY(add_flood(o, core, design, 6, most_lines(design)));

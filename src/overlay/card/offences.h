@@ -28,6 +28,7 @@ typedef enum card_offence {
   CARD_CUT,
   CARD_FLOOD,
   CARD_TRICKLE,
+  CARD_CHATTER,
   CARD_RESIZED,
   CARD_CROWD,
   CARD_OFFENCES

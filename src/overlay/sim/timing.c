@@ -76,6 +76,7 @@ static void end_task(braid_timing *t, size_t id, braid_timing_state state) {
     c->state = CORE_FREE;
     c->epoch++;
     c->wants = false;
+    t->own_slots &= ~((uint64_t)1 << core);
     braid_memory_cancel(t->memory, 2 * core);
     braid_memory_cancel(t->memory, 2 * core + 1);
     braid_memory_cancel(t->memory, BRAID_MEMORY_FETCH + core);
@@ -190,14 +191,44 @@ void braid_timing_core_stopped(braid_timing *t, timing_core *c) {
 
 /* --- the decoder ---------------------------------------------------------------------------------------------------
  */
+/* Where so many words have passed in slots that no core has for itself; a slot is a cycle, and cores have them in turn.
+ */
+static uint64_t after_shared(const braid_timing *t, int words) {
+  uint64_t at = t->now;
+  for (; words; at++) words -= !(t->own_slots >> at % (uint64_t)t->design->cores & 1);
+  return at;
+}
+
+/* In the slots of the core itself, whatever others want. */
+static uint64_t after_own(const braid_timing *t, const timing_core *c, int words) {
+  uint64_t cores = (uint64_t)t->design->cores, index = (uint64_t)braid_timing_index(t, c);
+  return t->now + (index + cores - t->now % cores) % cores + (uint64_t)(words - 1) * cores + 1;
+}
+
+/* The core's next instruction is on its way. Returns when it is there. */
+static uint64_t hand_out(braid_timing *t, timing_core *c) {
+  uint32_t index = (uint32_t)braid_timing_index(t, c);
+  c->wants = false;
+  braid_timing_fetch_take(t, c);
+  c->arriving = c->next++;
+  int words = braid_isa_form_of(c->instructions[c->arriving].opcode)->words;
+  uint64_t at = t->own_slots >> index & 1 ? after_own(t, c, words) : after_shared(t, words);
+  braid_event_queue_add(&t->queue, at, BRAID_EVENT_CORE, index, c->epoch);
+  return at;
+}
+
 void braid_timing_want(braid_timing *t, timing_core *c) {
+  if (t->own_slots >> braid_timing_index(t, c) & 1) {
+    (void)hand_out(t, c);
+    return;
+  }
   c->wants = true;
   if (t->dispatching) return;
   t->dispatching = true;
   braid_event_queue_add(&t->queue, t->decoder_free > t->now ? t->decoder_free : t->now, BRAID_EVENT_DISPATCH, 0, 0);
 }
 
-/* The decoder takes a word a cycle; cores that want one take turns. */
+/* The decoder takes a word a cycle; cores that want one take turns. Those with a gate have a share of it too. */
 static void dispatch(braid_timing *t) {
   int most = t->design->cores;
   t->dispatching = false;
@@ -206,11 +237,7 @@ static void dispatch(braid_timing *t) {
     timing_core *c = &t->cores[turn];
     if (!c->wants) continue;
     t->last_turn = turn;
-    c->wants = false;
-    braid_timing_fetch_take(t, c);
-    c->arriving = c->next++;
-    t->decoder_free = t->now + (uint64_t)braid_isa_form_of(c->instructions[c->arriving].opcode)->words;
-    braid_event_queue_add(&t->queue, t->decoder_free, BRAID_EVENT_CORE, (uint32_t)turn, c->epoch);
+    t->decoder_free = hand_out(t, c);
     t->dispatching = true;
     braid_event_queue_add(&t->queue, t->decoder_free, BRAID_EVENT_DISPATCH, 0, 0);
     return;
@@ -289,6 +316,7 @@ static void give_core(braid_timing *t, size_t id, size_t index, const braid_timi
   int first, count, end = k->first_bank + k->banks;
   braid_overlay_core_banks(t->design, p->core, &first, &count);
   memset(c, 0, sizeof *c);
+  if (k->gate) t->own_slots |= (uint64_t)1 << p->core;
   c->state = CORE_RUNS;
   c->epoch = epoch + 1;
   c->task = id;

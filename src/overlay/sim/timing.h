@@ -42,7 +42,8 @@ typedef struct braid_timing_task {
   braid_timing_range ranges[BRAID_TIMING_SEGMENTS]; /* base registers and what they may reach */
   uint64_t most_cycles;                             /* after which it has failed; 0: none */
   /* The port gates: of each core, reading, writing and instructions together, at most so many bytes in 1,024 cycles,
-   * however idle the banks are, and before what cores without a gate ask for; 0: what the banks give. */
+   * however idle the banks are, and before what cores without a gate ask for; 0: what the banks give. Of the card's
+   * decoder such a core has the slots of one core for itself. */
   uint32_t gate;
   /* Whose gates they are, not 0: short tasks of one owner have no more on a core than a long one. */
   uint64_t gate_owner;

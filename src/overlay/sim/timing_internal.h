@@ -84,7 +84,8 @@ struct braid_timing {
   braid_event_queue queue;
   braid_memory *memory;
   uint64_t now, decoder_free;
-  bool dispatching; /* an event of the decoder is under way */
+  bool dispatching;   /* an event of the decoder is under way */
+  uint64_t own_slots; /* of the decoder's: cores with a gate */
   int last_turn;
   timing_core cores[BRAID_OVERLAY_MOST_CORES];
   timing_task *tasks;

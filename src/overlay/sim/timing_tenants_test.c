@@ -124,11 +124,47 @@ static void test_gate_of_short_tasks(void **state) {
   }
 }
 
+/* Instructions of others that take a cycle each fill the decoder; a core with a gate does not feel it. */
+static void test_decoder(void **state) {
+  (void)state;
+  enum { kOthers = 7 };
+  for (int gated = 0; gated < 2; gated++) {
+    braid_overlay_design d = design_of(1 + kOthers, 1);
+    program p = {0}, chatter = {0};
+    for (int i = 0; i < 40; i++) add(&p, BRAID_ISA_OP_MISC, 0, 0);
+    add_system(&p, false, true, false);
+    for (int i = 0; i < 60; i++) add_system(&chatter, false, false, true);
+    add_system(&chatter, false, true, false);
+    braid_timing_program own = {0, p.items, p.count, 0};
+    braid_timing_task task = {.programs = &own, .core_count = 1, .gate = gated ? 1 << 14 : 0};
+    uint64_t cycles[2];
+    for (int beside = 0; beside < 2; beside++) {
+      braid_timing *t;
+      size_t id, done;
+      ok(braid_timing_create(&d, NULL, &t));
+      ok(braid_timing_submit(t, &task, &id));
+      for (int i = 0; beside && i < kOthers; i++) submit(t, &chatter, (int[]){1 + i}, 1, 1);
+      do ok(braid_timing_advance(t, UINT64_MAX, &done));
+      while (done != id);
+      cycles[beside] = braid_timing_get(t, id).ended;
+      if (beside) /* others are not held up for longer than their slots are fewer */
+        while (done != SIZE_MAX) ok(braid_timing_advance(t, UINT64_MAX, &done));
+      assert_true(braid_timing_now(t) < 2 * 61 * (kOthers + 1));
+      braid_timing_destroy(t);
+    }
+    if (gated)
+      assert_int_equal(cycles[1], cycles[0]);
+    else
+      assert_true(cycles[1] > 2 * cycles[0]);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_stale_end),
       cmocka_unit_test(test_gate_that_is_gone),
       cmocka_unit_test(test_gate_of_short_tasks),
+      cmocka_unit_test(test_decoder),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
