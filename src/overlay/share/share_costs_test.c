@@ -40,6 +40,7 @@ static braid_package *make_package(const braid_overlay_design *design, uint64_t 
   for (int i = 0; i < kConvolutions; i++) draw_convolution(&n, (int32_t)n.network.map_count - 1);
   drawn_end(&n);
   expect_ok(braid_package_compile(&n.network, design, NULL, &package));
+  drawn_free(&n);
   return package;
 }
 

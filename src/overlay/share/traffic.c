@@ -36,7 +36,8 @@ braid_status braid_overlay_policy_find(const char *name, size_t *index) {
   for (*index = 0; *index < braid_share_policy_count(); (*index)++) {
     const char *its = braid_share_policy_at(*index)->name;
     if (strcmp(its, name) == 0) return BRAID_OK;
-    length += (size_t)snprintf(names + length, sizeof names - length, "%s%s", *index ? ", " : "", its);
+    if (length < sizeof names)
+      length += (size_t)snprintf(names + length, sizeof names - length, "%s%s", *index ? ", " : "", its);
   }
   *index = 0;
   return braid_fail(BRAID_NOT_FOUND, "no policy is called \"%s\"; there are %s", name, names);
