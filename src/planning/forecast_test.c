@@ -10,6 +10,8 @@
 #include "graph/graph.h"
 #include "oom.h"
 #include "planning/machine.h"
+#include "planning/problem.h"
+#include "schedule/policy.h"
 
 #define OK(call)                                                                                                       \
   do {                                                                                                                 \
@@ -213,6 +215,51 @@ static void test_steps_repeat(void **state) {
   braid_forecast_destroy(forecast);
   braid_graph_destroy(step);
   braid_modelled_machine_destroy(machine);
+}
+
+static bool is_near(double a, double b) {
+  return fabs(a - b) <= 1e-9 * fabs(b);
+}
+
+/* Where dvfs's steps differ, a forecast's numbers are their means and the largest peak, not those of the step that it
+ * shows; `short_steps`: of which several that are alike are counted at once. */
+static void expect_means(const char *model, int64_t batch, double cap, bool short_steps) {
+  braid_modelled_machine *machine = load("v100-s10x3");
+  braid_graph *step = step_of(model, batch);
+  braid_modelled_problem modelled;
+  braid_choices choices;
+  braid_arena *arena;
+  braid_forecast *forecast;
+  OK(braid_arena_create(NULL, &arena));
+  OK(braid_modelled_problem_make(step, machine, cap, 1, arena, &modelled));
+  OK(braid_problem_solve(&braid_policy_dvfs, &modelled.problem, NULL, arena, &choices));
+  const braid_mean_run *mean = &choices.mean;
+  braid_forecast_options options = {.policy = "dvfs", .cap_watts = cap};
+  OK(braid_forecast_create(step, machine, &options, NULL, &forecast));
+  braid_forecast_summary s = braid_forecast_get_summary(forecast);
+  assert_true(mean->runs > 0 && mean->longest > mean->shortest && (mean->runs > 400) == short_steps);
+  assert_true(s.shown_seconds == choices.seconds.value);
+  assert_true(is_near(s.seconds, mean->seconds) && is_near(s.joules, mean->joules));
+  assert_true(is_near(s.idle_joules, mean->idle_joules) && is_near(s.average_watts, mean->joules / mean->seconds));
+  assert_true(is_near(s.peak_watts, mean->peak_watts) && is_near(s.cap_violations, mean->violations));
+  assert_true(is_near(s.seconds_above, mean->seconds_above));
+  double boards = 0, all = 0;
+  for (size_t d = 0; d < braid_forecast_device_count(forecast); d++) {
+    assert_true(is_near(braid_forecast_get_device(forecast, d).joules, mean->device_joules[d]));
+    if (modelled.problem.devices[d].class == BRAID_CLASS_FPGA) boards += modelled.problem.devices[d].idle_watts.value;
+    all += modelled.problem.devices[d].idle_watts.value;
+  }
+  assert_true(s.idle_joules >= boards * s.seconds * (1 - 1e-9) && s.idle_joules <= all * s.seconds);
+  braid_forecast_destroy(forecast);
+  braid_arena_destroy(arena);
+  braid_graph_destroy(step);
+  braid_modelled_machine_destroy(machine);
+}
+
+static void test_means(void **state) {
+  (void)state;
+  expect_means(BRAID_MODELS "/vgg16.cfg", 8, 160, false);
+  expect_means(BRAID_MODELS "/vgg-tile.cfg", 1, 170, true);
 }
 
 /* Nodes are placed by a list or by numbers: both at once are refused. What the search finds costs less, and takes no
@@ -524,6 +571,7 @@ int main(void) {
       cmocka_unit_test(test_replicas_memory),
       cmocka_unit_test(test_device_caps_govern),
       cmocka_unit_test(test_unmeasured_caps),
+      cmocka_unit_test(test_means),
       cmocka_unit_test(test_search),
       cmocka_unit_test(test_chains),
   };

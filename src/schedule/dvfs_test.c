@@ -5,6 +5,7 @@
 
 #include "oom.h"
 #include "schedule/policy.h"
+#include "schedule/power.h"
 
 #define OK(call)                                                                                                       \
   do {                                                                                                                 \
@@ -66,20 +67,44 @@ static void make_chain(chain *c, size_t times, double scale, double cap) {
   }
 }
 
-static void forecast(chain *c, double *seconds, double *joules, bool *differ) {
+/* Of a step, by its mean where steps differ. */
+typedef struct told {
+  double seconds, joules, violations, above, idle_joules, peak;
+  bool differ;
+} told;
+
+/* What the device draws while nothing runs on it. */
+static double idle_joules(const chain *c, const braid_choices *choices) {
+  double seconds = choices->seconds.value;
+  for (size_t n = 0; n < c->problem.node_count; n++) seconds -= choices->end[n] - choices->start[n];
+  return c->device.idle_watts.value * seconds;
+}
+
+static told forecast(chain *c) {
   braid_arena *arena;
   braid_choices choices;
+  braid_power power;
   OK(braid_problem_check(&c->problem, NULL));
   OK(braid_arena_create(NULL, &arena));
   OK(braid_problem_solve(&braid_policy_dvfs, &c->problem, NULL, arena, &choices));
+  OK(braid_power_of(&c->problem, &choices, NULL, arena, &power));
   const braid_mean_run *mean = &choices.mean;
-  *differ = mean->runs > 0;
-  *seconds = *differ ? mean->seconds : choices.seconds.value;
-  *joules = *differ ? mean->joules : choices.joules.value;
-  if (*differ) assert_true(fabs(mean->device_joules[0] - *joules) <= 1e-6 * *joules);
-  if (*differ) assert_true(mean->shortest <= *seconds && *seconds <= mean->longest && mean->idle_joules >= -1e-9);
-  if (*differ) assert_true(mean->shortest <= choices.seconds.value && choices.seconds.value <= mean->longest);
+  told t = {choices.seconds.value, choices.joules.value,     (double)power.violations,
+            power.seconds_above,   idle_joules(c, &choices), power.peak_watts.value,
+            mean->runs > 0};
+  if (t.differ) {
+    t = (told){mean->seconds,    mean->joules, mean->violations, mean->seconds_above, mean->idle_joules,
+               mean->peak_watts, true};
+    assert_true(fabs(mean->device_joules[0] - t.joules) <= 1e-6 * t.joules);
+    assert_true(mean->shortest <= t.seconds && t.seconds <= mean->longest && mean->idle_joules >= -1e-9);
+    assert_true(mean->shortest <= choices.seconds.value && choices.seconds.value <= mean->longest);
+  }
   braid_arena_destroy(arena);
+  return t;
+}
+
+static void expect_near(const char *what, double mean, double of_many, double part) {
+  if (fabs(mean - of_many) > part * of_many + 1e-12) fail_msg("%g %s of a step, of a hundred %g", mean, what, of_many);
 }
 
 /* Steps longer than the window, about as long, and much shorter. */
@@ -92,16 +117,18 @@ static void test_many_steps(void **state) {
   assert_non_null(one);
   for (size_t s = 0; s < sizeof kScales / sizeof *kScales; s++)
     for (double cap = 60; cap <= 220; cap += 5) {
-      double seconds, joules, all_seconds, all_joules;
-      bool differ, all_differ;
       make_chain(one, 1, kScales[s], cap), make_chain(many, kTimes, kScales[s], cap);
-      forecast(one, &seconds, &joules, &differ), forecast(many, &all_seconds, &all_joules, &all_differ);
-      double off = fmax(fabs(kTimes * seconds / all_seconds - 1), fabs(kTimes * joules / all_joules - 1));
+      told step = forecast(one), all = forecast(many);
+      double off = fmax(fabs(kTimes * step.seconds / all.seconds - 1), fabs(kTimes * step.joules / all.joules - 1));
       if (off > 0.01)
-        fail_msg("steps of %g times, %g W: %g s, %g J; of a hundred in one: %g s, %g J", kScales[s], cap, seconds,
-                 joules, all_seconds / kTimes, all_joules / kTimes);
+        fail_msg("steps of %g times, %g W: %g s, %g J; of a hundred in one: %g s, %g J", kScales[s], cap, step.seconds,
+                 step.joules, all.seconds / kTimes, all.joules / kTimes);
+      expect_near("violations", step.violations, all.violations / kTimes, 0.07);
+      expect_near("seconds above the cap", step.above, all.above / kTimes, 0.07);
+      expect_near("J idle", step.idle_joules, all.idle_joules / kTimes, 0.05);
+      assert_true(step.peak == all.peak); /* the largest, not that of the last */
       worst = fmax(worst, off);
-      differing += differ, same += !differ;
+      differing += step.differ, same += !step.differ;
     }
   print_message("%zu steps whose clocks differ, %zu others; a hundred in one are off by %.2f%% at worst\n", differing,
                 same, worst * 100);
@@ -213,6 +240,24 @@ static void test_change_between(void **state) {
   }
 }
 
+/* Steps of half a millisecond, of which those are counted at once that no sample falls into: the other GPU is idle in
+ * all of them. */
+static void test_idle(void **state) {
+  (void)state;
+  pair p;
+  braid_choices choices;
+  braid_arena *arena;
+  make_pair(&p, 120, 0);
+  add_to_pair(&p, 0, -1, 0.5e-3, 150);
+  OK(braid_arena_create(NULL, &arena));
+  solve_pair(&p, arena, &choices);
+  const braid_mean_run *mean = &choices.mean;
+  assert_true(mean->runs > 2000 && mean->longest > mean->shortest);
+  assert_true(fabs(mean->idle_joules - 10 * mean->seconds) <= 1e-9 * mean->idle_joules);
+  assert_true(fabs(mean->device_joules[1] - mean->idle_joules) <= 1e-9 * mean->idle_joules);
+  braid_arena_destroy(arena);
+}
+
 /* The clocks of GPUs follow, without any those of the first device's class; those of others do not. Reasons say so. */
 static void test_others(void **state) {
   (void)state;
@@ -273,8 +318,8 @@ static void test_out_of_memory(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_many_steps), cmocka_unit_test(test_interference),  cmocka_unit_test(test_change_between),
-      cmocka_unit_test(test_others),     cmocka_unit_test(test_out_of_memory),
+      cmocka_unit_test(test_many_steps), cmocka_unit_test(test_interference), cmocka_unit_test(test_change_between),
+      cmocka_unit_test(test_idle),       cmocka_unit_test(test_others),       cmocka_unit_test(test_out_of_memory),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
