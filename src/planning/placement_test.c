@@ -1,5 +1,6 @@
 /* Plans as files: what is read, what is refused, and that what is written is read again. */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
