@@ -1,5 +1,6 @@
 /* Tasks that take long, side by side and beyond their time: those that hang end with a status, everything is freed,
  * others go on. And recipes and tasks that are refused. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
