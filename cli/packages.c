@@ -128,8 +128,9 @@ static void write_error(cli_json *json, const braid_overlay_recurrent_error *e) 
 
 static void print_steps(const braid_overlay_package_info *info, double ms) {
   char text[32];
-  printf("%zu cells, sequences of %d step%s, %s multiply-accumulates, for %s", info->layers, info->steps,
-         info->steps == 1 ? "" : "s", cli_format_count((double)info->macs, text, sizeof text), info->design);
+  printf("%zu cell%s, sequences of %d step%s, %s multiply-accumulates, for %s", info->layers,
+         info->layers == 1 ? "" : "s", info->steps, info->steps == 1 ? "" : "s",
+         cli_format_count((double)info->macs, text, sizeof text), info->design);
   if (ms > 0) printf(", compiled in %.1f ms", ms);
   printf("\n%s of weights and biases", cli_format_bytes((double)info->constant_bytes, text, sizeof text));
   printf(", %s of sequences\n",
@@ -142,7 +143,7 @@ static void print_sizes(const braid_overlay_package_info *info, double ms) {
     print_steps(info, ms);
     return;
   }
-  printf("%zu layers, %s multiply-accumulates, for %s", info->layers,
+  printf("%zu layer%s, %s multiply-accumulates, for %s", info->layers, info->layers == 1 ? "" : "s",
          cli_format_count((double)info->macs, text, sizeof text), info->design);
   if (ms > 0) printf(", compiled in %.1f ms", ms);
   printf("\n%zu tiles, %s of instructions", info->tiles,
@@ -235,9 +236,9 @@ static braid_status tell(const braid_overlay_package *package, const cli_compila
     braid_status status = braid_overlay_package_share(package, cores, layers, &program);
     if (status != BRAID_OK) return status;
     if (!json) {
-      printf("%2d cores: about %" PRId64 " cycles %s, %.2f%% over the bound; programs of %" PRId64
+      printf("%2d core%s about %" PRId64 " cycles %s, %.2f%% over the bound; programs of %" PRId64
              " bytes, made in %.1f us\n",
-             cores, program.cycles, info->steps ? "a sequence" : "an image",
+             cores, cores == 1 ? ": " : "s:", program.cycles, info->steps ? "a sequence" : "an image",
              100 * ((double)program.cycles / (double)(program.bound ? program.bound : 1) - 1), program.bytes,
              program.microseconds);
       continue;

@@ -221,8 +221,8 @@ static void print_energy(const braid_overlay_simulated *t, const char *what) {
 
 /* `what`: "an image", "a sequence". */
 static void print_one(const braid_overlay_simulated *t, int cores, const char *what) {
-  printf("modelled: %" PRId64 " cycles %s on %d cores, %.3f ms, %.1f %ss/s\n", t->cycles, what, cores, t->seconds * 1e3,
-         t->seconds > 0 ? 1 / t->seconds : 0, strchr(what, ' ') + 1);
+  printf("modelled: %" PRId64 " cycles %s on %d core%s, %.3f ms, %.1f %ss/s\n", t->cycles, what, cores,
+         cores == 1 ? "" : "s", t->seconds * 1e3, t->seconds > 0 ? 1 / t->seconds : 0, strchr(what, ' ') + 1);
   printf("the compiler expected %" PRId64 " cycles: the simulation has %+.1f%%\n", t->estimate,
          percent_over(t->cycles, t->estimate));
   printf("%.1f GOPS, %.1f%% of the roofline (%.1f GOPS at %.1f operations a byte)\n", t->operations_per_second / 1e9,

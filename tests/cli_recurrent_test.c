@@ -103,6 +103,7 @@ static void test_simulate(void **state) {
 
 static void test_failures(void **state) {
   (void)state;
+  expect_failure("run $/lstm.onnx --input x=$/x.npy --device overlay", 2, "LSTM layers are compiled and simulated");
   expect_failure("simulate $/lstm.bpk --design rnn-16x16", 2, "the package is compiled for cores of rnn-16x64");
   expect_failure("simulate $/lstm.bpk --design rnn-16x64 --steps 7 --input $/x.npy", 2,
                  "expected is float32 or int16 of 7, 1, 9 (steps, 1, numbers of a step)");

@@ -156,10 +156,10 @@ typedef struct braid_package braid_overlay_package;
 /* Of a resolved graph whose integers have scales that are powers of two (`braid quantize --scales power-of-two`).
  * `host` NULL: of all nodes; UNSUPPORTED names the first one that the overlay can't compute, and why. Else of the
  * part that it can, and *host has a line for each other node, which is left to the host, with the reason; freed with
- * braid_free. Where a path leads out of that part and back, it is the largest set of its nodes without such a path, by
- * multiply-accumulates, and *host has a line for each other set too. UNSUPPORTED also where nothing is left, or a layer
- * is too large for the design. The package needs neither graph nor design any more. For designs of
- * recurrent cores this is braid_overlay_compile_recurrent without options. */
+ * braid_free. Where a path leads out of that part and back, or the design can't run a layer, it is the largest set of
+ * its nodes without, by multiply-accumulates, and *host has a line for each other set too. UNSUPPORTED also where
+ * nothing is left, or, with `host` NULL, the design can't run a layer. The package needs neither graph nor design any
+ * more. For designs of recurrent cores this is braid_overlay_compile_recurrent without options. */
 BRAID_API BRAID_MUST_CHECK braid_status braid_overlay_compile(const braid_graph *graph,
                                                               const braid_overlay_design *design,
                                                               const braid_allocator *allocator, char **host,

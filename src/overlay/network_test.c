@@ -418,6 +418,32 @@ static void test_divided(void **state) {
   }
 }
 
+/* A layer that no design can run is left to the host, in a package too; where there is no other one, it is named. */
+static void test_wide_mean(void **state) {
+  (void)state;
+  for (int alone = 0; alone < 2; alone++) {
+    net_map x;
+    net_builder b = begin(4, 6, 42, &x);
+    net_map y = alone ? x : layer(&b, x, 8, 3, 1, -1);
+    net_map z = {net_node(&b, "GlobalAveragePool", &y.value, 1, NULL), y.channels, 1, 1, 0};
+    net_ok(braid_graph_add_output(b.graph, net_quantize(&b, z.value, z, -3).value));
+    net_ok(braid_resolve(b.graph));
+    const braid_overlay_design *design;
+    braid_overlay_package *package;
+    char *host;
+    net_ok(braid_overlay_design_load(NULL, "cnn-16x512", &design));
+    braid_status status = braid_overlay_compile(b.graph, design, NULL, &host, &package);
+    const char *told = alone ? braid_error_detail() : host;
+    assert_int_equal(status, alone ? BRAID_UNSUPPORTED : BRAID_OK);
+    assert_non_null(strstr(told, "(GlobalAveragePool): MISC: kernel_columns is 42"));
+    if (!alone) assert_int_equal(braid_overlay_package_get_info(package).layers, 1);
+    braid_overlay_package_destroy(package);
+    braid_free(NULL, host);
+    braid_overlay_design_destroy(design);
+    braid_graph_destroy(b.graph);
+  }
+}
+
 /* --- hostile graphs ---------------------------------------------------------------------------------------------- */
 /* One thing in the graph becomes something else, without regard to what fits. */
 static void damage(net_builder *b, braid_graph *graph) {
@@ -548,7 +574,7 @@ int main(void) {
                                      cmocka_unit_test(test_refused_scales),  cmocka_unit_test(test_refused_nodes),
                                      cmocka_unit_test(test_refused_weights), cmocka_unit_test(test_weights_of_numbers),
                                      cmocka_unit_test(test_ports),           cmocka_unit_test(test_divided),
-                                     cmocka_unit_test(test_selection),       cmocka_unit_test(test_hostile_graphs),
-                                     cmocka_unit_test(test_memory)};
+                                     cmocka_unit_test(test_wide_mean),       cmocka_unit_test(test_selection),
+                                     cmocka_unit_test(test_hostile_graphs),  cmocka_unit_test(test_memory)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -239,8 +239,14 @@ static bool is_op(const braid_subgraph *graph, size_t node, const char *op) {
 
 /* A graph of real numbers alone is not quantized yet; one whose scales are others was quantized in another way. */
 static const char *find_hint(const braid_subgraph *graph) {
-  bool quantized = false;
-  for (size_t n = 0; n < graph->node_count; n++) quantized |= is_op(graph, n, "QuantizeLinear");
+  bool quantized = false, recurrent = false;
+  for (size_t n = 0; n < graph->node_count; n++) {
+    quantized |= is_op(graph, n, "QuantizeLinear");
+    recurrent |= is_op(graph, n, "LSTM");
+  }
+  if (recurrent && !quantized)
+    return "as a device the overlay runs convolutional networks in int8; LSTM layers are compiled and simulated (braid "
+           "compile MODEL --design rnn-16x64 --out FILE.bpk, braid simulate)";
   return quantized ? ""
                    : "the overlay computes int8, and nothing here is quantized (braid quantize MODEL --data SPEC "
                      "--scales power-of-two --out FILE makes such a model)";

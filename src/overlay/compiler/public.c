@@ -57,50 +57,80 @@ static int32_t find_largest(const braid_graph *graph, const braid_overlay_parts 
   return largest;
 }
 
-/* Where a path leads from what the overlay computes over the host and back, no package can be all of it. */
-static braid_status lower_largest(const braid_graph *graph, const braid_overlay_design *design, bool *takes,
-                                  braid_text *host, braid_overlay_network **out) {
+/* The nodes of a graph that are compiled, and what is told of the others. */
+typedef struct compiling {
+  const braid_graph *graph;
+  const braid_overlay_design *design;
+  unsigned kinds; /* of tilings */
+  const braid_allocator *allocator;
+  bool *takes; /* NULL: all */
+  braid_overlay_refusal *refusals;
+  braid_text host;
+} compiling;
+
+static braid_status compile_taken(const compiling *c, braid_overlay_package **out) {
+  braid_overlay_network *network;
+  BRAID_TRY(braid_overlay_lower(c->graph, c->takes, &network));
+  braid_status status = braid_package_compile_by(network, c->design, c->kinds, c->allocator, out);
+  braid_overlay_network_destroy(network);
+  return status;
+}
+
+static braid_status fail_nothing(const compiling *c, const braid_overlay_refusal *refusals, size_t count,
+                                 const char *hint) {
+  if (!count) return braid_fail(BRAID_UNSUPPORTED, "the overlay can compute nothing of it");
+  braid_node_info node = braid_graph_node(c->graph, refusals->node);
+  return braid_fail(BRAID_UNSUPPORTED,
+                    "the overlay can compute nothing of it: node %.120s (%s): %s; %zu more nodes can't either%s",
+                    node.name, node.op, refusals->why, count - 1, hint);
+}
+
+/* Where a path leads from what the overlay computes over the host and back, or the design can't run a layer, no package
+ * can be all of it. */
+static braid_status take_largest(compiling *c) {
   braid_overlay_parts parts;
-  BRAID_TRY(braid_overlay_parts_find(graph, takes, false, design, 1, &parts));
-  int32_t largest = find_largest(graph, &parts);
-  tell_refusals(graph, parts.refusals, parts.refusal_count, host);
-  tell_parts(graph, &parts, largest, host);
-  for (size_t n = 0; n < parts.node_count; n++) takes[n] = parts.part[n] == largest;
-  braid_status status = parts.part_count
-                            ? braid_overlay_lower(graph, takes, out)
-                            : braid_fail(BRAID_UNSUPPORTED, "the overlay can compute nothing of it: %s", host->data);
+  BRAID_TRY(braid_overlay_parts_find(c->graph, c->takes, false, c->design, 1, &parts));
+  int32_t largest = find_largest(c->graph, &parts);
+  tell_refusals(c->graph, parts.refusals, parts.refusal_count, &c->host);
+  tell_parts(c->graph, &parts, largest, &c->host);
+  for (size_t n = 0; n < parts.node_count; n++) c->takes[n] = parts.part[n] == largest;
+  braid_status status = parts.part_count ? BRAID_OK : fail_nothing(c, parts.refusals, parts.refusal_count, "");
   braid_overlay_parts_free(&parts);
   return status;
 }
 
-/* The network of the nodes that the overlay can compute; lines in `host` for the others. */
-static braid_status lower_part(const braid_graph *graph, const braid_overlay_design *design, bool *takes,
-                               braid_overlay_refusal *refusals, braid_text *host, braid_overlay_network **out) {
-  size_t count = 0, taken = 0, nodes = braid_graph_node_count(graph);
-  for (size_t n = 0; n < nodes; n++) takes[n] = true;
-  BRAID_TRY(braid_overlay_select(graph, takes, refusals, &count));
-  tell_refusals(graph, refusals, count, host);
-  for (size_t n = 0; n < nodes; n++) taken += takes[n];
-  if (!taken) return braid_fail(BRAID_UNSUPPORTED, "the overlay can compute nothing of it: %s", host->data);
-  braid_status status = braid_overlay_lower(graph, takes, out);
-  return status == BRAID_INVALID_ARGUMENT ? lower_largest(graph, design, takes, host, out) : status;
+/* What the overlay can compute; lines in `host` for the others. */
+static braid_status compile_part(compiling *c, braid_overlay_package **out) {
+  size_t count = 0, taken = 0, nodes = braid_graph_node_count(c->graph);
+  for (size_t n = 0; n < nodes; n++) c->takes[n] = true;
+  BRAID_TRY(braid_overlay_select(c->graph, c->takes, c->refusals, &count));
+  tell_refusals(c->graph, c->refusals, count, &c->host);
+  for (size_t n = 0; n < nodes; n++) taken += c->takes[n];
+  if (!taken)
+    return fail_nothing(
+        c, c->refusals, count,
+        " (braid quantize MODEL --data SPEC --scales power-of-two --out FILE makes a model that it can)");
+  braid_status status = compile_taken(c, out);
+  if (status != BRAID_INVALID_ARGUMENT && status != BRAID_UNSUPPORTED) return status;
+  BRAID_TRY(take_largest(c));
+  return compile_taken(c, out);
 }
 
-static braid_status lower(const braid_graph *graph, const braid_overlay_design *design,
-                          const braid_allocator *allocator, char **host, braid_overlay_network **out) {
-  if (!host) return braid_overlay_lower(graph, NULL, out);
-  size_t nodes = braid_graph_node_count(graph);
-  bool *takes = braid_zalloc_array(allocator, nodes + 1, sizeof *takes);
-  braid_overlay_refusal *refusals = braid_zalloc_array(allocator, nodes + 1, sizeof *refusals);
-  braid_text text;
-  braid_text_init(&text, allocator);
-  *out = NULL;
-  braid_status status = takes && refusals ? lower_part(graph, design, takes, refusals, &text, out) : BRAID_NO_MEMORY;
-  if (status == BRAID_OK) *host = text.failed ? NULL : braid_strdup(allocator, text.data);
-  if (status == BRAID_OK && !*host) status = BRAID_NO_MEMORY;
-  braid_text_deinit(&text);
-  braid_free(allocator, takes);
-  braid_free(allocator, refusals);
+static braid_status compile_told(compiling *c, char **host, braid_overlay_package **out) {
+  size_t nodes = braid_graph_node_count(c->graph);
+  c->takes = braid_zalloc_array(c->allocator, nodes + 1, sizeof *c->takes);
+  c->refusals = braid_zalloc_array(c->allocator, nodes + 1, sizeof *c->refusals);
+  braid_text_init(&c->host, c->allocator);
+  braid_status status = c->takes && c->refusals ? compile_part(c, out) : BRAID_NO_MEMORY;
+  if (status == BRAID_OK) *host = c->host.failed ? NULL : braid_strdup(c->allocator, c->host.data);
+  if (status == BRAID_OK && !*host) {
+    braid_package_destroy(*out);
+    *out = NULL;
+    status = BRAID_NO_MEMORY;
+  }
+  braid_text_deinit(&c->host);
+  braid_free(c->allocator, c->takes);
+  braid_free(c->allocator, c->refusals);
   return status;
 }
 
@@ -116,18 +146,12 @@ braid_status braid_overlay_compile_by(const braid_graph *graph, const braid_over
                      BRAID_OVERLAY_BY_CHANNELS << 1 == 1 << BRAID_TILING_CHANNELS &&
                      BRAID_OVERLAY_BY_BOTH << 1 == 1 << BRAID_TILING_BOTH,
                  "bits of both");
-  braid_overlay_network *network = NULL;
   *out = NULL;
   if (design->recurrent) return braid_overlay_compile_recurrent(graph, design, NULL, allocator, host, NULL, out);
-  if (host) *host = NULL;
-  braid_status status = lower(graph, design, allocator, host, &network);
-  if (status == BRAID_OK) status = braid_package_compile_by(network, design, (unsigned)tilings << 1, allocator, out);
-  braid_overlay_network_destroy(network);
-  if (status != BRAID_OK && host) {
-    braid_free(allocator, *host);
-    *host = NULL;
-  }
-  return status;
+  compiling c = {.graph = graph, .design = design, .kinds = (unsigned)tilings << 1, .allocator = allocator};
+  if (!host) return compile_taken(&c, out);
+  *host = NULL;
+  return compile_told(&c, host, out);
 }
 
 braid_status braid_overlay_package_read(const braid_allocator *allocator, const char *path,
