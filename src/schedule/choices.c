@@ -75,6 +75,8 @@ braid_status braid_choices_check(const braid_choosing *choosing, const braid_cho
   if (!able) return BRAID_NO_MEMORY;
   int32_t node = first_uncovered(choosing, choices, able);
   braid_caps_explain(choosing, node, why, sizeof why);
+  if (!*why && able[node])
+    snprintf(why, sizeof why, ": those that have it have other nodes as well, which run elsewhere");
   braid_free(choosing->allocator, able);
   return braid_fail(BRAID_UNSUPPORTED, "node %.120s: no offer is left for it%s", problem->nodes[node].name, why);
 }

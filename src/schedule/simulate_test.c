@@ -89,6 +89,24 @@ static void test_refusals(void **state) {
   expect_refused(&f, "node n1: no offer is left for it under the power cap: its peak on g is unknown");
 }
 
+/* Two offers want the second node, and whichever gets it, another one has nobody: no cap is to blame. */
+static void test_contested(void **state) {
+  (void)state;
+  fixture f;
+  init(&f, 3, 2, 1);
+  read_by(&f, 0, 1), read_by(&f, 1, 2);
+  for (int32_t d = 0; d < 2; d++)
+    offer_for(&f, d, (int32_t[]){d, d + 1}, 2)->seconds = (braid_number){1, BRAID_MODELLED};
+  braid_arena *arena;
+  braid_choices c;
+  OK(braid_arena_create(NULL, &arena));
+  assert_int_equal(braid_problem_solve(&braid_policy_first, &f.problem, NULL, arena, &c), BRAID_UNSUPPORTED);
+  assert_non_null(
+      strstr(braid_error_detail(),
+             "n2: no offer is left for it: those that have it have other nodes as well, which run elsewhere"));
+  braid_arena_destroy(arena);
+}
+
 /* Two nodes side by side, then one that reads both, whose inputs move: interference lengthens what starts beside
  * another one, or while its link is used; in proportion its energy. Unknown interference changes nothing. */
 static void test_interference(void **state) {
@@ -457,13 +475,21 @@ static void test_device_caps(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_cap),           cmocka_unit_test(test_interference),
-      cmocka_unit_test(test_beside_begins), cmocka_unit_test(test_refusals),
-      cmocka_unit_test(test_traffic),       cmocka_unit_test(test_traffic_booked),
-      cmocka_unit_test(test_exposed),       cmocka_unit_test(test_waits),
-      cmocka_unit_test(test_links),         cmocka_unit_test(test_critical_path),
-      cmocka_unit_test(test_taken_back),    cmocka_unit_test(test_moving),
-      cmocka_unit_test(test_device_caps),   cmocka_unit_test(test_interference_of_several),
+      cmocka_unit_test(test_cap),
+      cmocka_unit_test(test_interference),
+      cmocka_unit_test(test_beside_begins),
+      cmocka_unit_test(test_refusals),
+      cmocka_unit_test(test_contested),
+      cmocka_unit_test(test_traffic),
+      cmocka_unit_test(test_traffic_booked),
+      cmocka_unit_test(test_exposed),
+      cmocka_unit_test(test_waits),
+      cmocka_unit_test(test_links),
+      cmocka_unit_test(test_critical_path),
+      cmocka_unit_test(test_taken_back),
+      cmocka_unit_test(test_moving),
+      cmocka_unit_test(test_device_caps),
+      cmocka_unit_test(test_interference_of_several),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
