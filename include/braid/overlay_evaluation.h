@@ -86,7 +86,7 @@ BRAID_API braid_overlay_design braid_overlay_double_bandwidth(const braid_overla
  */
 /* Programs of some cores of a design, decoded, to be timed as often as one likes. Immutable. */
 typedef struct braid_overlay_task braid_overlay_task;
-/* Of a package, for cores like those that it was compiled for. */
+/* Of a package, for as many cores like those that it was compiled for. */
 BRAID_API BRAID_MUST_CHECK braid_status braid_overlay_task_create(const braid_overlay_package *package, int cores,
                                                                   const braid_allocator *allocator,
                                                                   braid_overlay_task **out);

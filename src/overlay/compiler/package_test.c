@@ -80,9 +80,17 @@ static void test_round_trip(void **state) {
   uint8_t fingerprint[BRAID_SHA256_BYTES];
   braid_design_fingerprint(&design, fingerprint);
   assert_memory_equal(again->design, fingerprint, sizeof fingerprint);
-  design.sum_bytes *= 2;
-  braid_design_fingerprint(&design, fingerprint);
-  assert_memory_not_equal(again->design, fingerprint, sizeof fingerprint);
+  /* what tiles, estimates and bounds of stops are made of */
+  braid_overlay_design others[] = {design, design, design, design, design};
+  others[0].sum_bytes *= 2;
+  others[1].burst_bytes *= 2;
+  others[2].outstanding++;
+  others[3].cores *= 2, others[3].banks *= 2;
+  others[4].latency_cycles++;
+  for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+    braid_design_fingerprint(&others[i], fingerprint);
+    assert_memory_not_equal(again->design, fingerprint, sizeof fingerprint);
+  }
   braid_text_deinit(&file);
   braid_text_deinit(&second);
   braid_package_destroy(package);

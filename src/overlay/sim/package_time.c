@@ -27,10 +27,11 @@ braid_status braid_package_fits(const braid_package *package, const braid_overla
   braid_design_fingerprint(design, fingerprint);
   bool same = memcmp(fingerprint, package->design, sizeof fingerprint) == 0;
   if (!same && strcmp(design->name, package->design_name) == 0)
-    return braid_fail(BRAID_INVALID_ARGUMENT,
-                      "the package is compiled for another %s (cores, their memories and ports, their share of the "
-                      "banks or the clock differ) or for instructions of another version: compile it again",
-                      design->name);
+    return braid_fail(
+        BRAID_INVALID_ARGUMENT,
+        "the package is compiled for another %s (cores, their memories and ports, the memory controller, "
+        "their share of the banks or the clock differ) or for instructions of another version: compile it again",
+        design->name);
   if (!same)
     return braid_fail(BRAID_INVALID_ARGUMENT, "the package is compiled for cores of %s, and those of %s differ",
                       package->design_name, design->name);
