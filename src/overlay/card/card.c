@@ -184,7 +184,10 @@ static void free_job(const braid_card *card, card_job *job) {
 void braid_card_close(braid_card *card, size_t id) {
   card_context *context = card_find(card, id);
   if (!context) return;
-  if (context->state == CARD_RUNNING) braid_timing_cancel(card->timing, context->task);
+  if (context->state == CARD_RUNNING) {
+    braid_timing_cancel(card->timing, context->task);
+    braid_timing_forget(card->timing, context->task);
+  }
   card->free |= context->cores;
   for (size_t j = 0; j < context->job_count; j++) {
     free_job(card, &context->jobs[j]);

@@ -248,7 +248,7 @@ static braid_status job_stopped(braid_card *card, card_context *context, const b
 }
 
 /* Its task does not run any more. */
-static braid_status job_settle(braid_card *card, card_context *context) {
+static braid_status job_goes_on(braid_card *card, card_context *context) {
   braid_timing_result result = braid_timing_get(card->timing, context->task);
   braid_card_result *r = &job_of(context)->result;
   uint64_t ran = result.ended - context->since;
@@ -260,6 +260,13 @@ static braid_status job_settle(braid_card *card, card_context *context) {
   braid_status status = card_compute(card, context, context->from, NULL);
   if (status == BRAID_NO_MEMORY) return status;
   return job_finish(card, context, status, status == BRAID_OK ? NULL : braid_error_detail());
+}
+
+static braid_status job_settle(braid_card *card, card_context *context) {
+  size_t task = context->task;
+  BRAID_TRY(job_goes_on(card, context));
+  braid_timing_forget(card->timing, task);
+  return BRAID_OK;
 }
 
 /* --- time ----------------------------------------------------------------------------------------------------------

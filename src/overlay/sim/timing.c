@@ -1,7 +1,9 @@
 #include "overlay/sim/timing_internal.h"
 
+#include <stdio.h>
 #include <string.h>
 
+#include "base/invariant.h"
 #include "base/try.h"
 #include "base/vector.h"
 
@@ -17,8 +19,7 @@ braid_status braid_timing_create(const braid_overlay_design *design, const braid
   t->changed = SIZE_MAX;
   t->limit = UINT64_MAX;
   t->last_turn = design->cores - 1;
-  braid_status status = braid_arena_create(allocator, &t->arena);
-  if (status == BRAID_OK) status = braid_memory_create(design, allocator, &t->queue, &t->memory);
+  braid_status status = braid_memory_create(design, allocator, &t->queue, &t->memory);
   if (status == BRAID_OK)
     *out = t;
   else
@@ -29,7 +30,7 @@ braid_status braid_timing_create(const braid_overlay_design *design, const braid
 void braid_timing_destroy(braid_timing *t) {
   if (!t) return;
   braid_memory_destroy(t->memory);
-  braid_arena_destroy(t->arena);
+  for (size_t i = 0; i < t->task_count; i++) braid_free(t->allocator, t->tasks[i].counts);
   braid_event_queue_deinit(&t->queue);
   braid_free(t->allocator, t->tasks);
   braid_free(t->allocator, t);
@@ -88,9 +89,9 @@ static void end_task(braid_timing *t, size_t id, braid_timing_state state) {
 void braid_timing_fail(braid_timing *t, const timing_core *c, size_t instruction, const char *why) {
   timing_task *k = &t->tasks[c->task];
   const braid_isa_form *form = braid_isa_form_of(c->instructions[instruction].opcode);
-  k->result.why = braid_arena_format(t->arena, "core %d, instruction %zu, %s: %s", k->cores[c->index], instruction,
-                                     form ? form->name : "?", why);
-  if (!k->result.why) t->status = BRAID_NO_MEMORY;
+  snprintf(k->why, BRAID_TIMING_WHY, "core %d, instruction %zu, %s: %s", k->cores[c->index], instruction,
+           form ? form->name : "?", why);
+  k->result.why = k->why;
   end_task(t, c->task, BRAID_TIMING_FAILED);
 }
 
@@ -341,22 +342,39 @@ static void give_core(braid_timing *t, size_t id, size_t index, const braid_timi
   braid_event_queue_add(&t->queue, t->now, BRAID_EVENT_CORE, (uint32_t)p->core, c->epoch);
 }
 
-braid_status braid_timing_submit(braid_timing *t, const braid_timing_task *from, size_t *id) {
-  BRAID_TRY(check_task(t, from));
+/* A number that no task has, and room for what its result has. */
+static braid_status get_task(braid_timing *t, size_t cores, size_t *id) {
   timing_task *items = braid_grow(t->allocator, t->tasks, t->task_count, &t->task_capacity, sizeof *items);
   if (!items) return BRAID_NO_MEMORY;
   t->tasks = items;
-  timing_task *k = &items[t->task_count];
-  memset(k, 0, sizeof *k);
-  k->counts = braid_arena_alloc(t->arena, from->core_count * sizeof *k->counts);
-  k->cores = braid_arena_alloc(t->arena, from->core_count * sizeof *k->cores);
-  if (!k->counts || !k->cores) return BRAID_NO_MEMORY;
+  braid_timing_core *counts = braid_zalloc(t->allocator, cores * (sizeof *counts + sizeof(int)) + BRAID_TIMING_WHY);
+  if (!counts) return BRAID_NO_MEMORY;
+  *id = t->unused ? t->unused - 1 : t->task_count++;
+  timing_task *k = &t->tasks[*id];
+  if (t->unused) t->unused = k->next_unused;
+  *k = (timing_task){.counts = counts, .cores = (int *)(void *)(counts + cores)};
+  k->why = (char *)(k->cores + cores);
+  return BRAID_OK;
+}
+
+void braid_timing_forget(braid_timing *t, size_t id) {
+  timing_task *k = &t->tasks[id];
+  BRAID_ASSERT(k->counts && k->result.state != BRAID_TIMING_RUNS);
+  braid_free(t->allocator, k->counts);
+  *k = (timing_task){.result.state = BRAID_TIMING_FAILED, .next_unused = t->unused};
+  t->unused = id + 1;
+  if (t->changed == id) t->changed = SIZE_MAX;
+}
+
+braid_status braid_timing_submit(braid_timing *t, const braid_timing_task *from, size_t *id) {
+  BRAID_TRY(check_task(t, from));
+  BRAID_TRY(get_task(t, from->core_count, id));
+  timing_task *k = &t->tasks[*id];
   memcpy(k->ranges, from->ranges, sizeof k->ranges);
   k->gate = from->gate;
   k->gate_owner = from->gate_owner;
   k->limit = from->most_cycles && from->most_cycles < UINT64_MAX - t->now ? t->now + from->most_cycles : UINT64_MAX;
   k->result = (braid_timing_result){.began = t->now, .cores = k->counts, .core_count = from->core_count};
-  *id = t->task_count++;
   for (size_t i = 0; i < from->core_count; i++) give_core(t, *id, i, &from->programs[i]);
   for (size_t i = 0; from->code && i < from->core_count; i++)
     if (from->code[i] != BRAID_TIMING_RESIDENT)
@@ -408,9 +426,8 @@ braid_timing_result braid_timing_get(const braid_timing *t, size_t id) {
  */
 static void end_time(braid_timing *t, size_t id) {
   timing_task *k = &t->tasks[id];
-  k->result.why =
-      braid_arena_format(t->arena, "its time of %llu cycles is over", (unsigned long long)(t->now - k->result.began));
-  if (!k->result.why) t->status = BRAID_NO_MEMORY;
+  snprintf(k->why, BRAID_TIMING_WHY, "its time of %llu cycles is over", (unsigned long long)(t->now - k->result.began));
+  k->result.why = k->why;
   end_task(t, id, BRAID_TIMING_FAILED);
 }
 

@@ -140,6 +140,8 @@ void braid_timing_cancel(braid_timing *timing, size_t id);
 /* Goes on until a task is no longer running, or to cycle `until`, whichever is first. *id: the task; SIZE_MAX: none. */
 BRAID_MUST_CHECK braid_status braid_timing_advance(braid_timing *timing, uint64_t until, size_t *id);
 braid_timing_result braid_timing_get(const braid_timing *timing, size_t id);
+/* Of a task that no longer runs: its result, which is gone, and its number may be given to another task. */
+void braid_timing_forget(braid_timing *timing, size_t id);
 
 /* Bytes of the card's memory for instructions that each core of the design has. A program that fits is fetched once,
  * when the task is put on the card; a longer one with every image. */

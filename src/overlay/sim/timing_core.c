@@ -1,4 +1,5 @@
 /* A core: its modules and their queues, tokens, SYSTEM, and where it stops (section 4.1.2). */
+#include <stdio.h>
 #include <string.h>
 
 #include "overlay/sim/program.h"
@@ -56,25 +57,26 @@ static bool takes_tokens(timing_core *c, int module, const braid_instruction *in
 static void start_move(braid_timing *t, timing_core *c, size_t at, const braid_instruction *in) {
   const braid_isa_load *m = &in->load; /* SAVE has the same fields */
   const timing_task *k = &t->tasks[c->task];
+  char why[BRAID_TIMING_WHY / 2];
   const braid_timing_range *range = &k->ranges[m->segment];
   uint64_t end = (uint64_t)m->ddr + (uint64_t)(m->planes - 1) * (uint64_t)m->ddr_plane +
                  (uint64_t)(m->rows - 1) * (uint64_t)m->ddr_row + (uint64_t)m->lines;
   if (end > range->lines) {
-    const char *why = braid_arena_format(t->arena, "it addresses line %llu of segment %d, which has %llu",
-                                         (unsigned long long)end - 1, m->segment, (unsigned long long)range->lines);
-    braid_timing_fail(t, c, at, why ? why : "");
+    snprintf(why, sizeof why, "it addresses line %llu of segment %d, which has %llu", (unsigned long long)end - 1,
+             m->segment, (unsigned long long)range->lines);
+    braid_timing_fail(t, c, at, why);
     return;
   }
   int64_t lines = (int64_t)m->planes * m->rows * m->lines, room = braid_overlay_memory_lines(t->design, m->memory);
   if (room && lines > room) {
-    const char *why = braid_arena_format(t->arena, "it moves %lld lines, and its memory on the chip has %lld",
-                                         (long long)lines, (long long)room);
-    braid_timing_fail(t, c, at, why ? why : "");
+    snprintf(why, sizeof why, "it moves %lld lines, and its memory on the chip has %lld", (long long)lines,
+             (long long)room);
+    braid_timing_fail(t, c, at, why);
     return;
   }
   if (range->read_only && in->opcode == BRAID_ISA_OP_SAVE) {
-    const char *why = braid_arena_format(t->arena, "it writes to segment %d, which may only be read", m->segment);
-    braid_timing_fail(t, c, at, why ? why : "");
+    snprintf(why, sizeof why, "it writes to segment %d, which may only be read", m->segment);
+    braid_timing_fail(t, c, at, why);
     return;
   }
   braid_transfer transfer = {range->first + (uint64_t)m->ddr, m->planes, m->rows, m->lines, m->ddr_plane, m->ddr_row};

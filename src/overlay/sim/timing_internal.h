@@ -3,12 +3,11 @@
 #ifndef BRAID_OVERLAY_TIMING_INTERNAL_H
 #define BRAID_OVERLAY_TIMING_INTERNAL_H
 
-#include "base/arena.h"
 #include "overlay/sim/events.h"
 #include "overlay/sim/memory.h"
 #include "overlay/sim/timing.h"
 
-enum { BRAID_TIMING_MOST_QUEUE = 64 };
+enum { BRAID_TIMING_MOST_QUEUE = 64, BRAID_TIMING_WHY = 256 /* bytes of a sentence */ };
 
 /* What a module does: runs an instruction, has one that lacks a token, or has none, from BRAID_TIMING_DOES_NOTHING on
  * for each reason of braid_timing_idle. */
@@ -65,8 +64,10 @@ typedef struct timing_core {
 
 typedef struct timing_task {
   braid_timing_result result;
-  braid_timing_core *counts;
+  braid_timing_core *counts; /* with room behind them for the next two */
   int *cores;
+  char *why;
+  size_t next_unused;
   braid_timing_range ranges[BRAID_TIMING_SEGMENTS];
   int first_bank, banks;
   uint32_t gate;
@@ -80,7 +81,6 @@ typedef struct timing_task {
 struct braid_timing {
   const braid_allocator *allocator;
   const braid_overlay_design *design;
-  braid_arena *arena; /* sentences, and what results have */
   braid_event_queue queue;
   braid_memory *memory;
   uint64_t now, decoder_free;
@@ -90,6 +90,7 @@ struct braid_timing {
   timing_core cores[BRAID_OVERLAY_MOST_CORES];
   timing_task *tasks;
   size_t task_count, task_capacity;
+  size_t unused;  /* numbers of forgotten tasks, a list: one more than the first; 0: none */
   uint64_t limit; /* of the running tasks the first, and whose it is; UINT64_MAX: none has one */
   size_t limited;
   size_t changed; /* a task that no longer runs; SIZE_MAX: none */

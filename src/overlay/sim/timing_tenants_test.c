@@ -6,6 +6,8 @@
 
 #include <cmocka.h>
 
+#include <stdlib.h>
+
 #include "overlay/sim/timing_fixture.h"
 
 /* 1,024 taps, 4,096 columns: longer than all that the test runs meanwhile. */
@@ -159,12 +161,70 @@ static void test_decoder(void **state) {
   }
 }
 
+/* --- memory --------------------------------------------------------------------------------------------------------
+ */
+static size_t blocks;
+static void *count_alloc(void *context, size_t bytes, size_t alignment) {
+  (void)context;
+  blocks++;
+  return aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
+}
+
+static void count_free(void *context, void *memory) {
+  (void)context;
+  blocks -= memory != NULL;
+  free(memory);
+}
+
+/* Tasks that were forgotten take no memory, and leave their numbers; results of others stay. */
+static void test_forget(void **state) {
+  (void)state;
+  braid_overlay_design d = design_of(2, 1);
+  braid_allocator allocator = {NULL, count_alloc, count_free};
+  program p = {0}, wrong = {0};
+  braid_timing *t;
+  size_t first, id, done, before = 0;
+  add_conv(&p, 0, 0);
+  add_system(&p, false, true, false);
+  add_move(&wrong, false, 100, 0, 0);
+  add_system(&wrong, false, true, false);
+  ok(braid_timing_create(&d, &allocator, &t));
+  first = submit(t, &p, (int[]){0}, 1, 1);
+  ok(braid_timing_advance(t, UINT64_MAX, &done));
+  for (int i = 0; i < 1000; i++) {
+    id = submit(t, i % 2 ? &p : &wrong, (int[]){1}, 1, 1);
+    ok(braid_timing_advance(t, UINT64_MAX, &done));
+    assert_int_equal(done, id);
+    assert_int_equal(id, 1);
+    braid_timing_result r = braid_timing_get(t, id);
+    assert_int_equal(r.state, i % 2 ? BRAID_TIMING_ENDED : BRAID_TIMING_FAILED);
+    if (r.why)
+      assert_string_equal(r.why, "core 1, instruction 0, LOAD: it addresses line 99 of segment 0, which has 1");
+    braid_timing_forget(t, id);
+    if (i == 1) before = blocks;
+  }
+  assert_int_equal(blocks, before);
+  assert_int_equal(braid_timing_get(t, first).state, BRAID_TIMING_ENDED);
+  assert_int_equal(braid_timing_get(t, first).cores[0].operations, 2 * 4 * 10 * 20 * 16 * 9);
+  id = submit(t, &p, (int[]){1}, 1, 1); /* forgotten before anybody was told of it */
+  braid_timing_cancel(t, id);
+  braid_timing_forget(t, id);
+  id = submit(t, &p, (int[]){1}, 1, 1);
+  ok(braid_timing_advance(t, 1, &done));
+  ok(braid_timing_advance(t, UINT64_MAX, &done));
+  assert_int_equal(done, id);
+  assert_int_equal(braid_timing_get(t, id).state, BRAID_TIMING_ENDED);
+  braid_timing_destroy(t);
+  assert_int_equal(blocks, 0);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_stale_end),
       cmocka_unit_test(test_gate_that_is_gone),
       cmocka_unit_test(test_gate_of_short_tasks),
       cmocka_unit_test(test_decoder),
+      cmocka_unit_test(test_forget),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
