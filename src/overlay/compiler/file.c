@@ -312,7 +312,9 @@ static braid_status split(const uint8_t *data, size_t bytes, braid_bytes *tables
   if (bytes < kHeader || memcmp(data, kMagic, sizeof kMagic) != 0)
     return braid_fail(BRAID_INVALID_FILE, "this is no package of the overlay");
   header.at = sizeof kMagic;
-  BRAID_TRY(get_u32(&header, "the version of the format", kVersion, kVersion, &word));
+  BRAID_TRY(get_u32(&header, "the version of the format", 0, UINT32_MAX, &word));
+  if (word != kVersion)
+    return braid_fail(BRAID_INVALID_FILE, "a package of version %u, %d is read: compile it again", word, kVersion);
   BRAID_TRY(get_u32(&header, "the kind of package", 0, 1, &word));
   *recurrent = word == 1;
   uint64_t left = bytes - kHeader;

@@ -182,8 +182,8 @@ braid_status braid_overlay_record_save_html(const braid_overlay_record *r, const
   braid_text text;
   braid_text_init(&text, NULL);
   begin_page(&text, title);
-  braid_text_printf(&text, "<p>Modelled: %" PRIu64 " cycles, %.4f ms, on %d cores of ", r->cycles,
-                    (double)r->cycles / r->clock_mhz / 1e3, r->cores);
+  braid_text_printf(&text, "<p>Modelled: %" PRIu64 " cycles, %.4f ms, on %d core%s of ", r->cycles,
+                    (double)r->cycles / r->clock_mhz / 1e3, r->cores, r->cores == 1 ? "" : "s");
   braid_text_add_html(&text, r->design);
   braid_text_printf(&text,
                     ". Stalls of less than %d cycles are left out. Turn the wheel to zoom, drag to move, point at "
