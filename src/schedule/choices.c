@@ -1,4 +1,5 @@
 /* Solutions: covering nodes by offers, and ordering tasks. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
