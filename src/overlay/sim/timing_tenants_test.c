@@ -161,6 +161,85 @@ static void test_decoder(void **state) {
   }
 }
 
+/* Cores that want instructions all the time get as many. */
+static void test_turns_of_the_decoder(void **state) {
+  (void)state;
+  enum { kCores = 8 };
+  braid_overlay_design d = design_of(kCores, 1);
+  program p = {0};
+  braid_timing *t;
+  size_t ids[kCores], done;
+  uint64_t least = UINT64_MAX, most = 0;
+  for (int i = 0; i < 60; i++) add_system(&p, false, false, true);
+  add_system(&p, false, true, false);
+  ok(braid_timing_create(&d, NULL, &t));
+  for (int c = 0; c < kCores; c++) ids[c] = submit(t, &p, &c, 1, 1);
+  do ok(braid_timing_advance(t, UINT64_MAX, &done));
+  while (done != SIZE_MAX);
+  for (int c = 0; c < kCores; c++) {
+    uint64_t ended = braid_timing_get(t, ids[c]).ended;
+    least = ended < least ? ended : least;
+    most = ended > most ? ended : most;
+  }
+  assert_true(least + 2 * kCores >= most);
+  braid_timing_destroy(t);
+}
+
+/* What a cancelled task has asked of a bank comes to its end, and it asks for nothing more: by LOAD, SAVE,
+ * instructions.
+ */
+static void test_cancelled_ports(void **state) {
+  (void)state;
+  enum { kLong = 50 };
+  for (int port = 0; port < 3; port++) {
+    braid_overlay_design d = design_of(1, 1);
+    program p = {0};
+    braid_timing *t;
+    size_t id, done;
+    uint64_t code = 1 << 19;
+    d.instruction_bytes = 1 << 12;
+    for (int i = 0; i < kLong && port == 2; i++) add_conv(&p, 0, 0);
+    if (port < 2) add_move(&p, port == 1, 4096, 0, 0);
+    add_system(&p, false, true, false);
+    braid_timing_program own = {0, p.items, p.count, 0};
+    braid_timing_task task = {.programs = &own, .core_count = 1, .code = port == 2 ? &code : NULL};
+    for (size_t s = 0; s < BRAID_TIMING_SEGMENTS; s++) task.ranges[s] = (braid_timing_range){.lines = 1 << 20};
+    ok(braid_timing_create(&d, NULL, &t));
+    ok(braid_timing_submit(t, &task, &id));
+    ok(braid_timing_advance(t, 20, &done));
+    braid_timing_cancel(t, id);
+    ok(braid_timing_advance(t, 20, &done));
+    ok(braid_timing_advance(t, 100000, &done));
+    uint64_t most = (uint64_t)d.outstanding * (uint64_t)d.burst_bytes / 64; /* cycles, of bursts that were under way */
+    assert_true(braid_timing_bank_busy(t, 0) > 0);
+    assert_true(braid_timing_bank_busy(t, 0) <= (port == 2 ? most / 8 : most));
+    braid_timing_destroy(t);
+  }
+}
+
+/* A task that goes on fetches what it has still to do. */
+static void test_fetch_from_a_tile(void **state) {
+  (void)state;
+  braid_overlay_design d = design_of(1, 2); /* blocks of 16 lines at either bank in turn */
+  program p = {0};
+  braid_timing *t;
+  size_t id, done;
+  uint64_t code = 0;
+  d.instruction_bytes = 64;
+  for (int i = 0; i < 24; i++) add_system(&p, false, false, true);
+  add_system(&p, false, true, false);
+  braid_timing_program own = {0, p.items, p.count, 16};
+  braid_timing_task task = {.programs = &own, .core_count = 1, .code = &code};
+  ok(braid_timing_create(&d, NULL, &t));
+  ok(braid_timing_submit(t, &task, &id));
+  ok(braid_timing_advance(t, UINT64_MAX, &done));
+  assert_int_equal(braid_timing_get(t, id).state, BRAID_TIMING_ENDED);
+  assert_int_equal(braid_timing_get(t, id).cores[0].fetched_bytes, 9 * 16);
+  assert_int_equal(braid_timing_bank_busy(t, 0), 0);
+  assert_true(braid_timing_bank_busy(t, 1) > 0);
+  braid_timing_destroy(t);
+}
+
 /* --- memory --------------------------------------------------------------------------------------------------------
  */
 static size_t blocks;
@@ -224,6 +303,9 @@ int main(void) {
       cmocka_unit_test(test_gate_that_is_gone),
       cmocka_unit_test(test_gate_of_short_tasks),
       cmocka_unit_test(test_decoder),
+      cmocka_unit_test(test_turns_of_the_decoder),
+      cmocka_unit_test(test_cancelled_ports),
+      cmocka_unit_test(test_fetch_from_a_tile),
       cmocka_unit_test(test_forget),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
