@@ -312,7 +312,7 @@ BRAID_API BRAID_MUST_CHECK braid_status braid_overlay_record_make(const braid_ov
 BRAID_API void braid_overlay_record_destroy(braid_overlay_record *record); /* NULL is allowed */
 typedef struct braid_overlay_record_info {
   size_t spans;
-  int64_t until; /* the cycle up to which all is there: the last one, if it is whole */
+  int64_t until; /* what began before this cycle is there: the last one, if it is whole */
   bool whole;
 } braid_overlay_record_info;
 BRAID_API braid_overlay_record_info braid_overlay_record_get_info(const braid_overlay_record *record);

@@ -39,8 +39,11 @@ static void hear(void *user, const braid_timing_span *told) {
   bool ran = told->kind == BRAID_TIMING_SPAN_RAN;
   if (!ran && told->kind != BRAID_TIMING_SPAN_WAITED && told->kind != BRAID_TIMING_SPAN_IDLED) return;
   if (!ran && told->to - told->from < BRAID_RECORD_LEAST_STALL) return;
-  r->cut = r->cut || r->count == r->most;
-  if (r->cut) return;
+  if (!r->cut && r->count == r->most) {
+    r->cut = true;
+    r->until = told->to;
+  }
+  if (r->cut && told->from >= r->until) return; /* what began before is there */
   braid_record_span *spans = braid_grow(r->allocator, r->spans, r->count, &r->capacity, sizeof *spans);
   r->failed = r->failed || !spans;
   if (!spans) return;
@@ -119,6 +122,5 @@ void braid_overlay_record_destroy(braid_overlay_record *r) {
 }
 
 braid_overlay_record_info braid_overlay_record_get_info(const braid_overlay_record *r) {
-  uint64_t until = r->cut ? r->count ? r->spans[r->count - 1].to : 0 : r->cycles;
-  return (braid_overlay_record_info){r->count, (int64_t)until, !r->cut};
+  return (braid_overlay_record_info){r->count, (int64_t)(r->cut ? r->until : r->cycles), !r->cut};
 }

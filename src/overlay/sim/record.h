@@ -33,13 +33,14 @@ struct braid_overlay_record {
   size_t count, capacity, most;
   braid_record_layer *layers;
   size_t layer_count;
-  bool cut;                        /* there was more than fits */
+  bool cut;                        /* there was more than fits: */
+  uint64_t until;                  /* what began before this cycle is there */
   bool failed;                     /* no memory */
   const braid_timing_program *now; /* while it is made: the programs, and of each instruction its layer */
   uint16_t *layer_of[BRAID_OVERLAY_MOST_CORES];
 };
 
-/* As braid_overlay_record_make, of at most `most` spans. */
+/* As braid_overlay_record_make, of at most `most` spans, and those that were under way then. */
 BRAID_MUST_CHECK braid_status braid_record_make(const braid_overlay_package *package,
                                                 const braid_overlay_design *design, int cores, size_t most,
                                                 const braid_allocator *allocator, braid_overlay_simulated *simulated,

@@ -120,16 +120,24 @@ static void test_written(void **state) {
   assert_int_equal(braid_overlay_design_load(NULL, "cnn-16x512", &design), BRAID_OK);
   make(&n, &package, design, "</script><script>alert(\"1\")\\");
   assert_int_equal(braid_record_make(package, design, 4, 20, NULL, &t, &r), BRAID_OK);
+  braid_overlay_record *whole;
+  assert_int_equal(braid_record_make(package, design, 4, 1 << 20, NULL, &t, &whole), BRAID_OK);
   braid_package_destroy(package);
   braid_overlay_design_destroy(design);
   drawn_free(&n);
   braid_overlay_record_info info = braid_overlay_record_get_info(r);
-  assert_true(info.spans == 20 && !info.whole && info.until < t.cycles && info.until > 0);
+  assert_true(info.spans >= 20 && info.spans <= 20 + 4 * BRAID_OVERLAY_UNITS);
+  assert_true(!info.whole && info.until < t.cycles && info.until > 0);
+  size_t begun = 0; /* of all, what had begun by then */
+  for (size_t i = 0; i < whole->count; i++) begun += (int64_t)whole->spans[i].from < info.until;
+  assert_true(begun == info.spans && info.spans > 20);
+  braid_overlay_record_destroy(whole);
   char *text = save(r, true);
   assert_null(strstr(text, "<b>&title"));
   assert_null(strstr(text, "<script>alert"));
   assert_non_null(strstr(text, "\\u003c/script>\\u003cscript>alert(\\\"1\\\")\\\\"));
-  assert_non_null(strstr(text, "Only the first 20 instructions and stalls are here, up to cycle"));
+  assert_non_null(
+      strstr(text, "Only the first 20 instructions and stalls are here, and those that had begun by cycle"));
   text = save(r, false);
   assert_non_null(strstr(text, "\"name\":\"</script><script>alert(\\\"1\\\")\\\\\""));
   assert_int_equal(braid_overlay_record_save_trace(r, "/nowhere/at/all.json"), BRAID_IO);

@@ -190,9 +190,11 @@ braid_status braid_overlay_record_save_html(const braid_overlay_record *r, const
                     "something for its numbers.</p>\n",
                     BRAID_RECORD_LEAST_STALL);
   if (r->cut)
-    braid_text_printf(&text,
-                      "<p><b>Only the first %zu instructions and stalls are here, up to cycle %" PRId64 ".</b></p>\n",
-                      r->most, braid_overlay_record_get_info(r).until);
+    braid_text_printf(
+        &text,
+        "<p><b>Only the first %zu instructions and stalls are here, and those that had begun by cycle %" PRId64
+        ".</b></p>\n",
+        r->most, braid_overlay_record_get_info(r).until);
   braid_text_add(&text, "<noscript><p>The drawing needs JavaScript.</p></noscript>\n<div id=\"timeline\"></div>\n");
   add_data(&text, r);
   braid_text_add(&text, "<script>");
