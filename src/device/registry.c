@@ -316,6 +316,8 @@ static braid_status find_share(const braid_registry *registry, const char *name,
                                place *out) {
   char base[kNameBytes], joined[kOptionBytes];
   if (!split_share(name, options, base, joined)) return BRAID_OK;
+  if (strncmp(options, "part=", 5) == 0 || strstr(options, ",part="))
+    return braid_fail(BRAID_INVALID_ARGUMENT, "device %s: its name says which share it is, so that part= can't", name);
   braid_text_deinit(names);
   braid_text_init(names, registry->allocator);
   braid_status status = find_listed(registry, base, names, out);

@@ -277,6 +277,8 @@ static void test_options(void **state) {
   expect_refused("overlay.0:parts=4,cores=5", BRAID_INVALID_ARGUMENT, "cores=5: a part of cnn-16x512 has 1 to 4");
   expect_refused("overlay.0:parts=17", BRAID_INVALID_ARGUMENT, "cnn-16x512 has 16 cores");
   expect_refused("overlay:part=1", BRAID_INVALID_ARGUMENT, "of how many?");
+  expect_refused("overlay.1:part=2,parts=4", BRAID_INVALID_ARGUMENT, "overlay.1: its name says which share it is");
+  expect_refused("overlay.1:parts=4,part=2", BRAID_INVALID_ARGUMENT, "overlay.1: its name says which share it is");
 }
 
 /* A file of one's own: the library's smallest core, three of them. */
