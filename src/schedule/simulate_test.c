@@ -401,6 +401,87 @@ static void test_critical_path(void **state) {
   f.offers[3].bytes_per_second.value = 49;
   OK(braid_problem_solve(&braid_policy_hybrid_energy, &f.problem, NULL, arena, &c));
   assert_int_equal(c.offer_of[2], 4);
+  /* and so do few instructions per cycle, whatever the bandwidth is */
+  f.offers[3].bytes_per_second.value = 60;
+  f.offers[3].instructions_per_cycle = (braid_number){5, BRAID_MODELLED};
+  f.problem.instructions_threshold = (braid_number){5, BRAID_MODELLED};
+  OK(braid_problem_solve(&braid_policy_hybrid_energy, &f.problem, NULL, arena, &c));
+  assert_int_equal(c.offer_of[2], 3);
+  f.offers[3].instructions_per_cycle.value = 4.9;
+  OK(braid_problem_solve(&braid_policy_hybrid_energy, &f.problem, NULL, arena, &c));
+  assert_int_equal(c.offer_of[2], 4);
+  braid_arena_destroy(arena);
+}
+
+/* What would be off the critical path if nothing had to move is on it by the way there, or by that back. */
+static void test_critical_way(void **state) {
+  (void)state;
+  static const double kWays[3][2] = {{9, 0}, {0, 9}, {0, 0}};
+  for (int i = 0; i < 3; i++) {
+    fixture f;
+    braid_arena *arena;
+    braid_choices c;
+    init(&f, 4, 2, 2);
+    read_by(&f, 0, 4), read_by(&f, 1, 0), read_by(&f, 2, 0), read_by(&f, 3, 2);
+    for (int k = 0; k < 4; k++) f.links[k] = (braid_problem_link){kWays[i][k > 1], INFINITY};
+    for (int k = 0; k < 2; k++) f.spaces[k] = (braid_problem_space){k, -1, -1};
+    f.devices[0].class = BRAID_CLASS_GPU, f.devices[1].class = BRAID_CLASS_FPGA;
+    f.devices[0].idle_watts = f.devices[1].idle_watts = (braid_number){1, BRAID_MODELLED};
+    set_offer(&f, 0, 0, 0.5, 100), set_offer(&f, 0, 1, 10, 100);
+    set_offer(&f, 0, 2, 1, 100), set_offer(&f, 1, 2, 3, 10), set_offer(&f, 0, 3, 0.1, 100);
+    OK(braid_arena_create(NULL, &arena));
+    OK(braid_problem_solve(&braid_policy_hybrid_energy, &f.problem, NULL, arena, &c));
+    assert_int_equal(c.offer_of[2], i < 2 ? 2 : 3);
+    if (i < 2) assert_string_equal(c.reasons[2], "slower on another device, and on the critical path");
+    braid_arena_destroy(arena);
+  }
+}
+
+/* What is on the host goes over a bus in the order of the plan, not in that of the nodes. */
+static void test_inputs_in_order(void **state) {
+  (void)state;
+  for (int reverse = 0; reverse < 2; reverse++) {
+    fixture f;
+    braid_arena *arena;
+    braid_choices c;
+    bool refused[2] = {false};
+    init(&f, 2, 1, 2);
+    f.devices[0].space = 1;
+    read_by(&f, 0, 2), read_by(&f, 1, 3);
+    f.values[2].bytes = 3000, f.values[3].bytes = 1000;
+    for (int i = 0; i < 4; i++) f.links[i] = (braid_problem_link){0, 1000};
+    for (int i = 0; i < 2; i++) f.spaces[i] = (braid_problem_space){i, -1, 1};
+    set_offer(&f, 0, 0, 5, 1), set_offer(&f, 0, 1, 5, 1);
+    OK(braid_arena_create(NULL, &arena));
+    braid_choosing choosing = {.problem = &f.problem, .arena = arena, .refused = refused};
+    OK(braid_choices_init(&choosing, &c));
+    c.offer_of[0] = 0, c.offer_of[1] = 1;
+    c.order[0] = reverse, c.order[1] = !reverse;
+    c.task_count = 2;
+    OK(braid_simulate(&choosing, &c, NULL, false));
+    assert_true(c.start[reverse] == (reverse ? 1 : 3) && c.seconds.value == (reverse ? 11 : 13));
+    braid_arena_destroy(arena);
+  }
+}
+
+/* What a task takes longer beside traffic is exposed movement: without the traffic it would not. */
+static void test_exposed_traffic(void **state) {
+  (void)state;
+  fixture f;
+  braid_arena *arena;
+  braid_choices c;
+  init(&f, 2, 1, 2);
+  f.devices[0].space = 1;
+  f.devices[0].class = BRAID_CLASS_GPU;
+  f.devices[0].slower_with_traffic = (braid_number){1, BRAID_MODELLED};
+  read_by(&f, 0, 2), read_by(&f, 1, 3);
+  f.values[2].bytes = 0, f.values[3].bytes = 1000;
+  for (int i = 0; i < 4; i++) f.links[i] = (braid_problem_link){0, 1000};
+  for (int i = 0; i < 2; i++) f.spaces[i] = (braid_problem_space){i, -1, 1};
+  set_offer(&f, 0, 0, 1, 1), set_offer(&f, 0, 1, 1, 1);
+  OK(braid_arena_create(NULL, &arena));
+  OK(braid_problem_solve(&braid_policy_first, &f.problem, NULL, arena, &c));
+  assert_true(c.end[0] == 2 && c.seconds.value == 3 && c.exposed_seconds == 1);
   braid_arena_destroy(arena);
 }
 
@@ -421,6 +502,11 @@ static void test_taken_back(void **state) {
   OK(braid_problem_solve(&braid_policy_hybrid_energy, &f.problem, NULL, arena, &c));
   assert_true(c.seconds.value == 11);
   assert_int_equal((f.offers[c.offer_of[1]].device == 1) + (f.offers[c.offer_of[2]].device == 1), 1);
+  for (int more = 1; more < 3; more++) { /* that which saves more stays */
+    f.offers[1].joules.value = more == 1 ? 150 : 100, f.offers[3].joules.value = more == 2 ? 150 : 100;
+    OK(braid_problem_solve(&braid_policy_hybrid_energy, &f.problem, NULL, arena, &c));
+    assert_true(f.offers[c.offer_of[more]].device == 1 && f.offers[c.offer_of[3 - more]].device == 0);
+  }
   braid_arena_destroy(arena);
 }
 
@@ -488,6 +574,9 @@ int main(void) {
       cmocka_unit_test(test_critical_path),
       cmocka_unit_test(test_taken_back),
       cmocka_unit_test(test_moving),
+      cmocka_unit_test(test_critical_way),
+      cmocka_unit_test(test_inputs_in_order),
+      cmocka_unit_test(test_exposed_traffic),
       cmocka_unit_test(test_device_caps),
       cmocka_unit_test(test_interference_of_several),
   };
