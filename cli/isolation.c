@@ -30,6 +30,7 @@ static braid_status run_trials(trials *t) {
 }
 
 static const char *got(const braid_overlay_trial *row) {
+  if (!row->offences) return "nothing yet: no job of it has ended";
   return row->status == BRAID_OK ? "no error" : row->why;
 }
 
@@ -49,7 +50,7 @@ static int print_json(const trials *t) {
     cli_json_integer(&json, "cores", row->cores);
     cli_json_integer(&json, "offender_cores", row->offender_cores);
     cli_json_integer(&json, "offences", row->offences);
-    cli_json_string(&json, "status", braid_status_text(row->status));
+    cli_json_string(&json, "status", row->offences ? braid_status_text(row->status) : NULL);
     cli_json_string(&json, "error", row->status == BRAID_OK ? NULL : row->why);
     cli_json_integer(&json, "cycles", row->cycles);
     cli_json_number(&json, "deviation", row->deviation);
@@ -94,7 +95,10 @@ static braid_status print_text(const trials *t) {
 /* What must hold, whatever the times are. */
 static braid_status judge(const trials *t) {
   for (size_t r = 0; r < t->count; r++) {
-    const char *name = braid_overlay_offence_at(r / BRAID_OVERLAY_BESIDES).name;
+    braid_overlay_offence offence = braid_overlay_offence_at(r / BRAID_OVERLAY_BESIDES);
+    const char *name = offence.name;
+    if (t->rows[r].offences && offence.fails && t->rows[r].status == BRAID_OK)
+      return braid_fail(BRAID_INTERNAL, "%s: it got no error", name);
     if (!t->rows[r].same_bits)
       return braid_fail(BRAID_INTERNAL, "%s: the tenant beside it computed something else", name);
     if (!t->rows[r].clean) return braid_fail(BRAID_INTERNAL, "%s: something is left of it", name);
