@@ -409,11 +409,39 @@ static void test_batch(void **state) {
   end_bench(&three);
 }
 
+/* A card with room for a region and not a byte more takes it, and one with a byte less does not. */
+static void test_exact_memory(void **state) {
+  (void)state;
+  bench b;
+  begin_bench(&b, 9, 0, 0);
+  uint64_t need = bytes_taken(&b), left, total;
+  assert_true(need > 4096); /* the least that can be asked for */
+  for (uint64_t less = 0; less <= 1; less++) {
+    braid_device *device;
+    braid_prepared_info info;
+    void *prepared;
+    char spec[96];
+    (void)snprintf(spec, sizeof spec, "overlay:design=%s,memory=%llu", b.card.path, (unsigned long long)(need - less));
+    net_ok(braid_device_open(b.card.registry, spec, &device));
+    void *self = braid_device_self(device);
+    braid_status status = b.card.backend->prepare(self, NULL, &b.seen->region, &prepared, &info);
+    assert_int_equal(status, less ? BRAID_NO_MEMORY : BRAID_OK);
+    net_ok(b.card.backend->read_memory(self, &left, &total));
+    assert_true(left == (less ? total : 0) && total == need - less);
+    if (prepared) b.card.backend->discard(self, prepared);
+    net_ok(b.card.backend->read_memory(self, &left, &total));
+    assert_true(left == total);
+    braid_device_close(device);
+  }
+  end_bench(&b);
+}
+
 /* Operands that are not given, or lie beyond their buffer, and copies that do not fit: nothing is read or written. */
 static void test_refused(void **state) {
   (void)state;
   bench b;
   void *small, *large;
+  double energy;
   begin_bench(&b, 1, 0, 0);
   const braid_backend *backend = b.card.backend;
   size_t last = b.task.input_count;
@@ -429,7 +457,11 @@ static void test_refused(void **state) {
   assert_int_equal(run_task(&b), BRAID_OUT_OF_RANGE);
   b.bindings[last] = (braid_binding){.buffer = large, .offset = SIZE_MAX - 63, .bytes = result.bytes};
   assert_int_equal(run_task(&b), BRAID_OUT_OF_RANGE);
+  net_ok(backend->read_energy(b.card.self, &energy));
+  assert_true(energy == 0);
   b.bindings[last] = (braid_binding){.buffer = large, .offset = result.bytes, .bytes = result.bytes};
+  assert_int_equal(run_task(&b), BRAID_OK);
+  b.bindings[last] = (braid_binding){.bytes = result.bytes}; /* nobody reads it */
   assert_int_equal(run_task(&b), BRAID_OK);
   b.task.kind = BRAID_TASK_COPY;
   b.task.source = (braid_binding){.buffer = large, .bytes = 128};
@@ -440,8 +472,9 @@ static void test_refused(void **state) {
   assert_int_equal(run_task(&b), BRAID_OUT_OF_RANGE);
   for (int i = 0; i < 128; i++) assert_int_equal(bytes[256 + i], 2);
   b.task.target.bytes = 128;
+  b.task.source.bytes = 64;
   assert_int_equal(run_task(&b), BRAID_OK);
-  for (int i = 0; i < 128; i++) assert_int_equal(bytes[256 + i], 1);
+  for (int i = 0; i < 128; i++) assert_int_equal(bytes[256 + i], i < 64 ? 1 : 2);
   backend->buffer_destroy(b.card.self, small);
   backend->buffer_destroy(b.card.self, large);
   end_bench(&b);
@@ -511,6 +544,7 @@ int main(void) {
       cmocka_unit_test(test_not_claimed),   cmocka_unit_test(test_unable),    cmocka_unit_test(test_placed),
       cmocka_unit_test(test_charged),       cmocka_unit_test(test_batch),     cmocka_unit_test(test_refused),
       cmocka_unit_test(test_unknown_power), cmocka_unit_test(test_cancelled), cmocka_unit_test(test_odd_numbers),
+      cmocka_unit_test(test_exact_memory),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
