@@ -74,10 +74,40 @@ static void test_stands_when_all_is_done(void **state) {
   }
 }
 
+/* A task whose cores go to a tile already stops there, though it is told to go on to the end of a layer. */
+static void test_tile_then_layer(void **state) {
+  (void)state;
+  braid_overlay_design d = design_of(2, 1);
+  program p[2] = {{.count = 0}, {.count = 0}};
+  braid_timing *t;
+  size_t id, done;
+  add_conv(&p[0], 0, 0);
+  add_system(&p[0], false, false, true);
+  add_conv(&p[0], 0, 0);
+  for (int i = 0; i < 4; i++) add_conv(&p[1], 0, 0);
+  for (int c = 0; c < 2; c++) {
+    add_system(&p[c], true, false, false);
+    add_system(&p[c], false, true, false);
+  }
+  ok(braid_timing_create(&d, NULL, &t));
+  id = submit(t, p, (int[]){0, 1}, 2, 1);
+  ok(braid_timing_advance(t, 100, &done));
+  braid_timing_stop(t, id, BRAID_TIMING_AT_TILE);
+  ok(braid_timing_advance(t, 700, &done)); /* the first core stands, the second comes to a synchronization */
+  braid_timing_stop(t, id, BRAID_TIMING_AT_LAYER);
+  ok(braid_timing_advance(t, UINT64_MAX, &done));
+  braid_timing_result r = braid_timing_get(t, id);
+  if (r.state != BRAID_TIMING_STOPPED) fail_msg("%s", r.why ? r.why : "it ended");
+  assert_int_equal(r.cores[0].stopped_at, 2);
+  assert_int_equal(r.cores[1].stopped_at, 4);
+  braid_timing_destroy(t);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_not_back_over_a_save),
       cmocka_unit_test(test_stands_when_all_is_done),
+      cmocka_unit_test(test_tile_then_layer),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
