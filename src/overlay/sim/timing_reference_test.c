@@ -151,8 +151,9 @@ static bool finish(plain *s, int m) {
 }
 
 static bool system_passes(plain *s) {
+  if (!s->stands) return false;
   const braid_instruction *in = &s->p->items[s->next - 1];
-  if (!s->stands || (!braid_isa_is_tile(in) && !idle(s))) return false;
+  if (!braid_isa_is_tile(in) && !idle(s)) return false;
   s->stands = false;
   if (braid_isa_is_tile(in)) return true;
   for (int a = 0; a < BRAID_ISA_MODULES; a++)
