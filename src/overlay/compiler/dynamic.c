@@ -36,16 +36,20 @@ static void try_tiling(const braid_package *package, uint32_t index, int cores, 
   memcpy(out->core_of, core_of, tiling->count);
 }
 
+/* What no distribution is faster than: the longest tile, an equal share of the sum, and as many of the shortest as some
+ * core must have. */
+static uint64_t least_cycles(const braid_package_tiling *tiling, int cores) {
+  uint64_t mean = tiling->sum / (uint64_t)cores, least = tiling->longest > mean ? tiling->longest : mean;
+  uint64_t several = (tiling->count + (uint64_t)cores - 1) / (uint64_t)cores * tiling->shortest;
+  return several > least ? several : least;
+}
+
 /* The tilings by what they take at least, the least first, until none could be faster than the best. */
 static void choose_tiling(const braid_package *package, const braid_package_layer *layer, int cores,
                           braid_layer_choice *out) {
   uint32_t count = cores == 1 ? 1 : layer->count;
   uint64_t least[BRAID_PACKAGE_MOST_TILINGS];
-  for (uint32_t t = 0; t < count; t++) {
-    const braid_package_tiling *tiling = &package->tilings[layer->first + t];
-    uint64_t mean = tiling->sum / (uint64_t)cores;
-    least[t] = tiling->longest > mean ? tiling->longest : mean;
-  }
+  for (uint32_t t = 0; t < count; t++) least[t] = least_cycles(&package->tilings[layer->first + t], cores);
   out->layer.cycles = UINT64_MAX;
   for (;;) {
     uint32_t next = 0;

@@ -78,10 +78,12 @@ braid_status braid_package_mark(braid_package *package) {
 
 static void measure_tiling(braid_package_tiling *tiling, const braid_package_tile *tiles) {
   tiling->sum = tiling->longest = 0;
+  tiling->shortest = UINT64_MAX;
   for (uint32_t i = 0; i < tiling->count; i++) {
     uint64_t cycles = tiles[tiling->first + i].cycles;
     tiling->sum += cycles;
     if (cycles > tiling->longest) tiling->longest = cycles;
+    if (cycles < tiling->shortest) tiling->shortest = cycles;
   }
 }
 

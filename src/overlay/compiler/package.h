@@ -53,8 +53,8 @@ typedef struct braid_package_tile {
 
 typedef struct braid_package_tiling {
   braid_tiling_kind kind;
-  uint32_t first, count; /* tiles */
-  uint64_t sum, longest; /* of their cycles */
+  uint32_t first, count;           /* tiles */
+  uint64_t sum, longest, shortest; /* of their cycles */
 } braid_package_tiling;
 
 typedef struct braid_package_layer {

@@ -342,12 +342,22 @@ static int64_t most(int64_t a, int64_t b) {
   return a > b ? a : b;
 }
 
-/* Of computing so much, or of saving it while all ports want their banks, whichever is longer. */
+/* Of saving so much while all ports want their banks. */
+static int64_t saving_cycles(const braid_layer_work *work, int32_t rows, int32_t channels, int32_t columns) {
+  int64_t lines = (int64_t)braid_ceil(channels, BRAID_OVERLAY_PLANE) * rows * columns;
+  return 2 * braid_move_cycles(work->design, lines * BRAID_ISA_WORD);
+}
+
+/* Of computing so much, or of saving it, whichever is longer. */
 static int64_t portion_cycles(const braid_layer_work *work, int32_t rows, int32_t channels, int32_t columns,
                               int32_t inputs) {
-  int64_t lines = (int64_t)braid_ceil(channels, BRAID_OVERLAY_PLANE) * rows * columns;
-  return most(braid_piece_cycles(work, rows, channels, columns, inputs),
-              2 * braid_move_cycles(work->design, lines * BRAID_ISA_WORD));
+  return most(braid_piece_cycles(work, rows, channels, columns, inputs), saving_cycles(work, rows, channels, columns));
+}
+
+/* Until so much, which is begun while as much is saved, is saved too. */
+static int64_t standing_cycles(const braid_layer_work *work, int32_t rows, int32_t channels, int32_t columns,
+                               int32_t inputs) {
+  return portion_cycles(work, rows, channels, columns, inputs) + saving_cycles(work, rows, channels, columns);
 }
 
 /* What of a piece is computed and saved at once: fewer rows, then channels, then columns, until it takes no longer than
@@ -355,18 +365,19 @@ static int64_t portion_cycles(const braid_layer_work *work, int32_t rows, int32_
 static void choose_portions(braid_tile_state *state, int32_t parts) {
   const braid_layer_work *work = state->work;
   const braid_blocking *cut = state->cut;
+  int64_t most_cycles = braid_stop_limit(work->design) * 7 / 8; /* the rest for instructions on their way */
   int32_t step = work->side ? 1 : work->design->pixels;
   state->rows = cut->rows;
   state->channels = cut->channels;
   state->columns = cut->columns;
   if (parts > 1) return;
-  int64_t cycles = portion_cycles(work, state->rows, state->channels, state->columns, cut->inputs);
-  state->rows = lesser(part_size(braid_ceil(cut->rows, step), cycles, state->stretch) * step, cut->rows);
-  cycles = portion_cycles(work, state->rows, state->channels, state->columns, cut->inputs);
+  int64_t cycles = standing_cycles(work, state->rows, state->channels, state->columns, cut->inputs);
+  state->rows = lesser(part_size(braid_ceil(cut->rows, step), cycles, most_cycles) * step, cut->rows);
+  cycles = standing_cycles(work, state->rows, state->channels, state->columns, cut->inputs);
   state->channels =
-      lesser(part_size(braid_ceil(cut->channels, work->unit), cycles, state->stretch) * work->unit, cut->channels);
-  cycles = portion_cycles(work, state->rows, state->channels, state->columns, cut->inputs);
-  state->columns = part_size(cut->columns, cycles, state->stretch);
+      lesser(part_size(braid_ceil(cut->channels, work->unit), cycles, most_cycles) * work->unit, cut->channels);
+  cycles = standing_cycles(work, state->rows, state->channels, state->columns, cut->inputs);
+  state->columns = part_size(cut->columns, cycles, most_cycles);
 }
 
 static braid_status save_portion(braid_tile_state *state, const braid_piece *p, const braid_portion *q) {
