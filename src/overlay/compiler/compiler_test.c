@@ -80,6 +80,22 @@ static void run_programs(const braid_package *package, const braid_overlay_desig
   }
 }
 
+/* Of each layer no tiling is faster than the chosen one; one core has the whole layer. */
+static void expect_fastest_tilings(const braid_package *package, int cores, const braid_programs *programs) {
+  for (size_t l = 0; cores > 1 && l < package->layer_count; l++) {
+    uint64_t fastest = UINT64_MAX;
+    for (uint32_t t = 0; t < package->layers[l].count; t++) {
+      const braid_package_tiling *tiling = &package->tilings[package->layers[l].first + t];
+      uint64_t cycles[BRAID_ASSIGN_MOST], bound;
+      uint8_t core_of[BRAID_ASSIGN_MOST];
+      for (uint32_t i = 0; i < tiling->count; i++) cycles[i] = package->tiles[tiling->first + i].cycles;
+      uint64_t longest = braid_tiles_assign(cycles, (int)tiling->count, cores, core_of, &bound);
+      if (longest < fastest) fastest = longest;
+    }
+    assert_int_equal(programs->layers[l].cycles, fastest);
+  }
+}
+
 /* On one core, all cores, and some number between; plainly and in two other orders, one of them looked at for races. */
 static void run_all(const drawn_network *n, const braid_package *package, const braid_overlay_design *design) {
   int8_t *inputs[2], *expected[kMostMaps];
@@ -98,6 +114,7 @@ static void run_all(const drawn_network *n, const braid_package *package, const 
     int cores = turn == 0 ? 1 : turn == 1 ? draw(2, 16) : design->cores;
     assert_int_equal(braid_programs_make(package, cores, 0, &programs), BRAID_OK);
     assert_true(programs.bound <= programs.cycles);
+    expect_fastest_tilings(package, cores, &programs);
     const braid_functional_options options[] = {{0}, {.seed = draw_count, .races = true}, {.seed = draw_count + 1}};
     for (int o = 0; o < 3; o++) run_programs(package, design, &t, &programs, inputs, expected, &options[o]);
   }

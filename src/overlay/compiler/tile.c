@@ -361,7 +361,7 @@ static int64_t standing_cycles(const braid_layer_work *work, int32_t rows, int32
 }
 
 /* What of a piece is computed and saved at once: fewer rows, then channels, then columns, until it takes no longer than
- * a stretch. Sums that stay in the core from part to part bind all of a piece. */
+ * the bound of a stop allows. Sums that stay in the core from part to part bind all of a piece. */
 static void choose_portions(braid_tile_state *state, int32_t parts) {
   const braid_layer_work *work = state->work;
   const braid_blocking *cut = state->cut;
