@@ -5,10 +5,7 @@ set -eu
 cd "$(dirname "$0")/.."
 build=$PWD/build-ci-onednn3
 prefix=$build/venv
-if ! { python3 -m venv "$prefix" && "$prefix/bin/pip" install -q onednn-cpu-gomp onednn-devel-cpu-gomp; }; then
-  echo "skipped (pip): oneDNN 3 cannot be installed" >&2
-  exit 77
-fi
+ci/wheels.sh "$prefix" onednn-cpu-gomp onednn-devel-cpu-gomp || exit $?
 cmake -S . -B "$build" -G Ninja -DBRAID_WERROR=ON -DCMAKE_PREFIX_PATH="$prefix" -DBRAID_TEST_CACHE="${BRAID_BUILD:-$build}/cache"
 tests='describe_test fast_test nonfinite_test threads_test differential_test dense_gradient_test window_gradient_test
   prepare_test real_models_test'
