@@ -81,6 +81,24 @@ static void search(braid_assignment *a, int at, uint64_t longest) {
   }
 }
 
+/* Cores are alike: one that has the tile of its own number keeps it, whose instructions say that number already. */
+static void number_cores(const braid_assignment *a, uint8_t *core_of) {
+  int number[BRAID_OVERLAY_MOST_CORES], next = 0;
+  bool taken[BRAID_OVERLAY_MOST_CORES] = {false};
+  for (int c = 0; c < a->cores; c++) number[c] = -1;
+  for (int i = 0; i < a->count && i < a->cores; i++) {
+    if (number[a->best[i]] >= 0) continue;
+    number[a->best[i]] = i;
+    taken[i] = true;
+  }
+  for (int c = 0; c < a->cores; c++) {
+    if (number[c] >= 0) continue;
+    while (taken[next]) next++;
+    number[c] = next++;
+  }
+  for (int i = 0; i < a->count; i++) core_of[i] = (uint8_t)number[a->best[i]];
+}
+
 uint64_t braid_tiles_assign(const uint64_t *cycles, int count, int cores, uint8_t *core_of, uint64_t *bound) {
   uint64_t sum = 0, longest = 0;
   for (int i = 0; i < count; i++) {
@@ -106,6 +124,6 @@ uint64_t braid_tiles_assign(const uint64_t *cycles, int count, int cores, uint8_
     search(&a, 0, 0);
     *bound = a.best_longest;
   }
-  memcpy(core_of, a.best, (size_t)count);
+  number_cores(&a, core_of);
   return a.best_longest;
 }

@@ -22,8 +22,9 @@ static braid_status check_move(const braid_package *package, const braid_instruc
   return BRAID_OK;
 }
 
-static braid_status check_instruction(const braid_package *package, const braid_instruction *in) {
-  if (in->core != 0) return braid_fail(BRAID_INVALID_FILE, "core is %d; packages say 0", in->core);
+static braid_status check_instruction(const braid_package *package, int32_t core, const braid_instruction *in) {
+  if (in->core != core)
+    return braid_fail(BRAID_INVALID_FILE, "core is %d; tile %d of a tiling says %d", in->core, core, core);
   switch (in->opcode) {
   case BRAID_ISA_OP_LOAD:
   case BRAID_ISA_OP_SAVE:
@@ -52,14 +53,14 @@ static braid_status check_repeats(const braid_isa_system *place, const uint8_t *
   return BRAID_OK;
 }
 
-static braid_status read_tile(const braid_package *package, const braid_package_tile *tile, braid_instruction *items,
-                              uint8_t *begins) {
+static braid_status read_tile(const braid_package *package, const braid_package_tile *tile, int32_t core,
+                              braid_instruction *items, uint8_t *begins) {
   size_t at = 0, count = 0;
   const uint8_t *code = package->instructions + tile->at;
   while (at < tile->bytes && count < tile->count) {
     size_t begin = at, word = at / BRAID_ISA_WORD;
     BRAID_TRY(braid_isa_decode(code, tile->bytes, at, &items[count], &at));
-    braid_status status = check_instruction(package, &items[count]);
+    braid_status status = check_instruction(package, core, &items[count]);
     if (status == BRAID_OK && items[count].opcode == BRAID_ISA_OP_LOAD) begins[word / 8] |= (uint8_t)(1 << word % 8);
     if (status == BRAID_OK && braid_isa_is_tile(&items[count]))
       status = check_repeats(&items[count].system, begins, begin);
@@ -74,13 +75,14 @@ static braid_status read_tile(const braid_package *package, const braid_package_
   return BRAID_OK;
 }
 
-braid_status braid_package_check_tile(const braid_package *package, size_t index, const braid_allocator *allocator) {
+braid_status braid_package_check_tile(const braid_package *package, size_t index, int32_t core,
+                                      const braid_allocator *allocator) {
   const braid_package_tile *tile = &package->tiles[index];
   if (tile->count > tile->bytes / BRAID_ISA_WORD || tile->bytes % BRAID_ISA_WORD)
     return braid_fail(BRAID_INVALID_FILE, "tile %zu: %u instructions in %u bytes", index, tile->count, tile->bytes);
   braid_instruction *items = braid_zalloc_array(allocator, (size_t)tile->count + 1, sizeof *items);
   uint8_t *begins = braid_zalloc(allocator, tile->bytes / BRAID_ISA_WORD / 8 + 1);
-  braid_status status = items && begins ? read_tile(package, tile, items, begins) : BRAID_NO_MEMORY;
+  braid_status status = items && begins ? read_tile(package, tile, core, items, begins) : BRAID_NO_MEMORY;
   braid_free(allocator, items);
   braid_free(allocator, begins);
   return status == BRAID_INVALID_FILE ? braid_fail_prefix(status, "tile %zu", index) : status;

@@ -76,26 +76,38 @@ static braid_status program_reserve(const braid_allocator *allocator, braid_prog
   return BRAID_OK;
 }
 
-/* Copies instructions, and writes the core into each: it stands in bits 4 to 9, the package's say 0. As many bytes as
- * the longest instruction has are copied of each, without a branch. */
-static void copy_code(const uint8_t *from, const uint8_t *words, size_t count, int core, uint8_t *to) {
-  uint8_t low = (uint8_t)(core << 4), high = (uint8_t)(core >> 4);
+/* Copies instructions that say another core: `change` is what differs in the first bytes of each, where the core stands
+ * in bits 4 to 9. As many bytes as the longest instruction has are copied of each, without a branch. */
+static void copy_changed(const uint8_t *restrict from, const uint8_t *restrict words, size_t count, uint64_t change,
+                         uint8_t *restrict to) {
   for (size_t i = 0; i < count; i++) {
     size_t bytes = (size_t)words[i] * BRAID_ISA_WORD;
-    memcpy(to, from, (size_t)BRAID_ISA_MOST_WORDS * BRAID_ISA_WORD);
-    to[0] |= low;
-    to[1] |= high;
+    uint64_t first[2];
+    memcpy(first, from, sizeof first);
+    first[0] ^= change;
+    memcpy(to, first, sizeof first);
+    memcpy(to + sizeof first, from + sizeof first, (size_t)BRAID_ISA_MOST_WORDS * BRAID_ISA_WORD - sizeof first);
     from += bytes;
     to += bytes;
   }
 }
 
+/* Tile `index` of its tiling, whose instructions say that core. */
 static braid_status append_tile(braid_programs *programs, int core, const braid_package *package,
-                                const braid_package_tile *tile) {
+                                const braid_package_tile *tile, uint32_t index) {
   braid_program *program = &programs->core[core];
   BRAID_TRY(program_reserve(programs->allocator, program, tile->bytes));
-  copy_code(package->instructions + tile->at, package->words + tile->first, tile->count, core,
-            program->code + program->bytes);
+  const uint8_t *from = package->instructions + tile->at;
+  uint8_t *to = program->code + program->bytes, change[sizeof(uint64_t)] = {0};
+  uint32_t differs = (index ^ (uint32_t)core) << 4;
+  if (!differs) {
+    memcpy(to, from, tile->bytes);
+  } else {
+    uint64_t word;
+    change[0] = (uint8_t)differs, change[1] = (uint8_t)(differs >> 8);
+    memcpy(&word, change, sizeof word);
+    copy_changed(from, package->words + tile->first, tile->count, word, to);
+  }
   program->bytes += tile->bytes;
   return BRAID_OK;
 }
@@ -124,7 +136,7 @@ static braid_status append_layer(const braid_package *package, size_t index, con
     busy[core] = true;
     const braid_package_tile *tile = &package->tiles[tiling->first + i];
     if (tile->stop > programs->stop) programs->stop = tile->stop;
-    BRAID_TRY(append_tile(programs, core, package, tile));
+    BRAID_TRY(append_tile(programs, core, package, tile, i));
   }
   for (int c = 0; c < programs->cores; c++) BRAID_TRY(append_marks(programs, c, marks->sync, sizeof marks->sync));
   return BRAID_OK;

@@ -1,5 +1,6 @@
 /* The dynamic compiler: the programs of some cores, from a package (section 5.2 of Zeng et al. 2021). It chooses, of
- * each layer, the tiling whose longest core is shortest, and copies words; nothing else of the network is looked at. */
+ * each layer, the tiling whose longest core is shortest, and copies words; nothing else of the network is looked at.
+ * The time is that of moving bytes: a tile on the core that its instructions say is copied as it is. */
 #ifndef BRAID_OVERLAY_COMPILER_DYNAMIC_H
 #define BRAID_OVERLAY_COMPILER_DYNAMIC_H
 
@@ -41,8 +42,8 @@ BRAID_MUST_CHECK braid_status braid_programs_make(const braid_package *package, 
 
 /* Tiles to cores, so that the longest core is as short as can be (equations 7 to 9): exact for up to
  * BRAID_ASSIGN_EXACT tiles; for more the longest first to the least loaded core, and moves and swaps while they help.
- * cycles: of `count` tiles, at most BRAID_ASSIGN_MOST. core_of: of each, which core. *bound: of any distribution.
- * Returns the longest core's cycles. */
+ * cycles: of `count` tiles, at most BRAID_ASSIGN_MOST. core_of: of each, which core; as many as can be have the core of
+ * their own number, one each. *bound: of any distribution. Returns the longest core's cycles. */
 enum { BRAID_ASSIGN_EXACT = 10, BRAID_ASSIGN_MOST = 64 };
 uint64_t braid_tiles_assign(const uint64_t *cycles, int count, int cores, uint8_t *core_of, uint64_t *bound);
 

@@ -15,7 +15,7 @@
 #include "overlay/compiler/emit.h"
 #include "overlay/recurrent/rnn_file.h"
 
-enum { kVersion = 3, kHeader = 8 + 4 + 4 + 3 * 8 + BRAID_SHA256_BYTES, kHashAt = kHeader - BRAID_SHA256_BYTES };
+enum { kVersion = 4, kHeader = 8 + 4 + 4 + 3 * 8 + BRAID_SHA256_BYTES, kHashAt = kHeader - BRAID_SHA256_BYTES };
 enum { kMostLayers = 1 << 16, kMostSide = BRAID_OVERLAY_MOST_SIDE };
 static const char kMagic[8] = {'B', 'R', 'A', 'I', 'D', 'B', 'P', 'K'};
 
@@ -352,7 +352,9 @@ static braid_status load_into(const uint8_t *data, size_t bytes, const braid_all
   memcpy(copy, rest + package->instruction_bytes, constants);
   package->instructions = code;
   package->constants = copy;
-  for (size_t t = 0; t < package->tile_count; t++) BRAID_TRY(braid_package_check_tile(package, t, allocator));
+  for (size_t t = 0; t < package->tiling_count; t++)
+    for (uint32_t i = 0; i < tilings[t].count; i++)
+      BRAID_TRY(braid_package_check_tile(package, tilings[t].first + i, (int32_t)i, allocator));
   BRAID_TRY(braid_package_measure(package, tilings, tiles));
   return braid_package_mark(package);
 }

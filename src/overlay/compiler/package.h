@@ -5,7 +5,8 @@
  *
  * Each layer has tilings: the whole result as one tile, and by width, by channels and by both into more. The tiles of a
  * layer don't depend on each other, so that any core may compute any of them in any order. A tile has instructions
- * (without SYSTEM; tokens are in balance, memories of the core may hold anything when it begins) and a latency. */
+ * (without SYSTEM; tokens are in balance, memories of the core may hold anything when it begins) and a latency. Those
+ * of the nth tile of a tiling say core n, to which the dynamic compiler gives it where it can: then it copies bytes. */
 #ifndef BRAID_OVERLAY_COMPILER_PACKAGE_H
 #define BRAID_OVERLAY_COMPILER_PACKAGE_H
 

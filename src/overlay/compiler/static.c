@@ -116,7 +116,8 @@ static void keep_best(braid_compiler *c) {
   }
 }
 
-static braid_status write_tile(braid_compiler *c, uint64_t cycles) {
+/* Its instructions say core `core`. */
+static braid_status write_tile(braid_compiler *c, uint64_t cycles, int core) {
   int64_t stop;
   BRAID_TRY(braid_stops_place(&c->emitter, c->design, braid_stop_limit(c->design), &stop));
   braid_package_tile *tiles = braid_grow(c->allocator, c->tiles, c->tile_count, &c->tile_capacity, sizeof *tiles);
@@ -130,6 +131,7 @@ static braid_status write_tile(braid_compiler *c, uint64_t cycles) {
   for (size_t i = 0; i < c->emitter.count; i++) {
     uint8_t words[BRAID_ISA_MOST_WORDS * BRAID_ISA_WORD];
     size_t bytes;
+    c->emitter.items[i].core = core;
     braid_status status = braid_isa_encode(&c->emitter.items[i], words, &bytes);
     if (status == BRAID_INVALID_ARGUMENT) status = braid_fail(BRAID_UNSUPPORTED, "%s", braid_error_detail());
     BRAID_TRY(status);
@@ -153,7 +155,7 @@ static braid_status write_tiling(braid_compiler *c, const braid_layer_work *work
     braid_layer_part part = part_of(work, draft, i);
     braid_emitter_clear(&c->emitter);
     BRAID_TRY(braid_tile_emit(work, &part, &draft->cuts[i], &c->emitter));
-    BRAID_TRY(write_tile(c, draft->cycles[i]));
+    BRAID_TRY(write_tile(c, draft->cycles[i], i));
   }
   return BRAID_OK;
 }
