@@ -1,10 +1,14 @@
 /* Ours: plans are played forward with what is known of the jobs that are there (their rest on k cores, the way to the
  * next place, switches), as if no other came, and the one with the least cost is taken. The cost of a plan is the sum
- * over jobs of slowdown, the time from arrival to end over the job's time alone on the card, and of priority for each
- * deadline that is missed. Jobs that wait and are not played wait for the cores' time that the plan takes: that counts
- * by their weights, so that a card with many jobs is not given to few who gain little by more cores. So the average
- * slowdown is made small, and priorities count where deadlines are at stake: a miss of priority 1 is worth as much as
- * waiting as long as the job takes alone.
+ * over jobs of a power of slowdown, the time from arrival to end over the job's time alone on the card, and of priority
+ * for each deadline that is missed. Jobs that wait and are not played wait for the cores' time that the plan takes:
+ * that counts by their weights, so that a card with many jobs is not given to few who gain little by more cores. A
+ * weight is what a second more costs: it grows as a job waits.
+ *
+ * The power is 1 plus the share of the waiting jobs that are played. Where all are, slowdowns are squared: the average
+ * is made small, and a few jobs that have waited long are not left behind, which would be what the 99th percentile
+ * is. Where the queue is much longer, nobody can be served soon who has waited long, and serving them all in turn would
+ * only make those who come next wait as long: there slowdowns count as they are, and who is quick goes first.
  *
  * A plan is an order of the jobs and a width: the first `width` of them share the cores by braid_allocate, for the
  * greatest sum of weight over remaining time, with one core each at least; what is left goes to the next ones. Orders:
@@ -31,7 +35,9 @@ typedef enum rule { BY_WEIGHT, BY_DEADLINE, BY_ARRIVAL, ORDERS } rule;
 typedef struct player {
   const braid_share_job *job;
   size_t index;  /* in the view */
-  double weight; /* what a second more costs: 1, or the priority, over the time alone */
+  double scale;  /* of slowdown: 1, or the priority */
+  double alone;  /* seconds */
+  double weight; /* what a second more costs, at the end that it has if it gets the whole card now */
 } player;
 
 typedef struct played {
@@ -46,6 +52,7 @@ typedef struct play {
   bool urgent; /* slowdowns count by priority */
   player players[kMost];
   size_t count;
+  double power;  /* of slowdowns */
   double others; /* the weight of all that wait and are not played */
   uint8_t orders[ORDERS][kMost];
 } play;
@@ -81,16 +88,26 @@ static void sort_players(play *p) {
 
 static player player_of(const play *p, size_t index) {
   const braid_share_job *job = &p->view->jobs[index];
-  return (player){job, index, (p->urgent ? job->priority : 1) / braid_share_isolated(job->model, p->view->cores)};
+  player one = {job, index, p->urgent ? job->priority : 1, braid_share_isolated(job->model, p->view->cores), 0};
+  double slowdown = (p->view->now + rest_of(p->view, job) - job->arrival) / one.alone;
+  one.weight = one.scale / one.alone * p->power * pow(slowdown, p->power - 1);
+  return one;
 }
 
 static bool is_better(const braid_share_view *view, const player *x, const player *y) {
   return x->weight / rest_of(view, x->job) > y->weight / rest_of(view, y->job);
 }
 
+static double power_of(const braid_share_view *view) {
+  size_t waiting = 0;
+  for (size_t j = 0; j < view->count; j++) waiting += !view->jobs[j].cores;
+  return waiting > kOthers ? 1 + (double)kOthers / (double)waiting : 2;
+}
+
 /* Those that hold cores, then the best of the others; of equal ones the oldest. */
 static void find_players(play *p) {
   const braid_share_view *view = p->view;
+  p->power = power_of(view);
   p->count = 0;
   for (size_t j = 0; j < view->count; j++)
     if (view->jobs[j].cores) p->players[p->count++] = player_of(p, j);
@@ -228,7 +245,8 @@ static double end_of(const play *p, const played *state, size_t i) {
 
 static double cost_of(const play *p, size_t i, double end) {
   const player *one = &p->players[i];
-  return (end - one->job->arrival) * one->weight + (end > one->job->deadline ? one->job->priority : 0);
+  double slowdown = (end - one->job->arrival) / one->alone;
+  return one->scale * pow(slowdown, p->power) + (end > one->job->deadline ? one->job->priority : 0);
 }
 
 /* The cost of a plan, INFINITY if it is not less than `least`; first: the cores that it gives now. */
@@ -304,7 +322,7 @@ static braid_status decide_urgent(const braid_share_view *view, braid_share_answ
 
 const braid_share_policy braid_share_lookahead = {
     .name = "lookahead",
-    .summary = "plays plans forward: least slowdown and missed deadlines, cores shared by remaining work",
+    .summary = "plays plans forward: least powers of slowdown and missed deadlines, cores shared by remaining work",
     .decide = decide};
 const braid_share_policy braid_share_lookahead_urgent = {
     .name = "lookahead-urgent", .summary = "lookahead, slowdowns by priority", .decide = decide_urgent};
