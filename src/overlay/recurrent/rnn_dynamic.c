@@ -16,6 +16,7 @@ typedef struct braid_rnn_maker {
   int cores;
   size_t cell_first; /* step of the cell's first one, over all cells */
   braid_rnn_division division;
+  braid_rnn_kept kept; /* of weights that stay */
   /* of the core whose instructions are made */
   int core;
   braid_rnn_part part;
@@ -46,12 +47,15 @@ static int32_t cells_at(const braid_rnn_maker *m) {
   return 2 * (m->cell->x_lines + m->cell->h_lines);
 }
 
-/* The line of a row of a gate. Where rows are divided with the states, gates of a core's states stand together, so that
- * one instruction may take several; else each gate is a vector. */
-static int32_t gate_at(const braid_rnn_maker *m, int gate, int32_t row) {
-  int32_t begin = cells_at(m) + m->cell->h_lines, line = row / BRAID_RNN_LINE, own = m->part.first / BRAID_RNN_LINE;
-  if (m->division.apart) return begin + gate * m->cell->h_lines + line;
-  return begin + BRAID_RNN_GATES * own + gate * braid_rnn_lines(m->part.units) + line - own;
+/* The line of a row of a gate: gates of a core's states stand together, so that one instruction may take several.
+ * *rows: of the gate that follow it there, this one included. */
+static int32_t gate_at(const braid_rnn_maker *m, int gate, int32_t row, int32_t *rows) {
+  int32_t first, units;
+  braid_rnn_owner_of(m->rnn, m->cell, &m->division, row, &first, &units);
+  int32_t own = first / BRAID_RNN_LINE;
+  *rows = first + units - row;
+  return cells_at(m) + m->cell->h_lines + BRAID_RNN_GATES * own + gate * braid_rnn_lines(units) + row / BRAID_RNN_LINE -
+         own;
 }
 
 /* --- instructions --------------------------------------------------------------------------------------------------
@@ -139,14 +143,18 @@ typedef struct braid_rnn_piece {
   int64_t weights, biases; /* lines on the chip */
 } braid_rnn_piece;
 
+static braid_status put_biases(braid_rnn_maker *m, const braid_rnn_piece *p, int wait) {
+  int64_t biases = m->cell->biases + p->gate * m->cell->gate_biases + (int64_t)p->row * 4 / BRAID_ISA_WORD;
+  return put_load(m, BRAID_ISA_BIASES, BRAID_SEGMENT_CONSTANTS, biases, p->biases, braid_rnn_bias_lines(p->bias_rows),
+                  wait, 0);
+}
+
 static braid_status put_piece_load(braid_rnn_maker *m, const braid_rnn_piece *p, int wait, int signal) {
   const braid_rnn_cell *cell = m->cell;
   const braid_rnn_core *core = &m->rnn->core;
   int64_t row = p->row;
   if (p->bias_rows) {
-    int64_t biases = cell->biases + p->gate * cell->gate_biases + row * 4 / BRAID_ISA_WORD;
-    BRAID_TRY(put_load(m, BRAID_ISA_BIASES, BRAID_SEGMENT_CONSTANTS, biases, p->biases,
-                       braid_rnn_bias_lines(p->bias_rows), wait, 0));
+    BRAID_TRY(put_biases(m, p, wait));
     wait = 0;
   }
   int64_t at = cell->weights + p->gate * cell->gate_lines + row * cell->padded * 2 / BRAID_ISA_WORD;
@@ -165,13 +173,14 @@ static braid_status put_piece_load(braid_rnn_maker *m, const braid_rnn_piece *p,
   return put_move(m, false, &move, wait, signal);
 }
 
-static braid_status put_mvm(braid_rnn_maker *m, const braid_rnn_piece *p, int turn, int wait, int signal) {
+static braid_status put_sums(braid_rnn_maker *m, const braid_rnn_piece *p, int32_t output, int turn, int wait,
+                             int signal) {
   braid_isa_stamped words;
   braid_isa_begin(&words, BRAID_ISA_OP_MVM, m->core, wait, signal);
   BRAID_ISA_STAMP(&words, mvm, weights, p->weights);
   BRAID_ISA_STAMP(&words, mvm, biases, p->biases);
   BRAID_ISA_STAMP(&words, mvm, input, x_at(m, turn) + p->column / BRAID_RNN_LINE);
-  BRAID_ISA_STAMP(&words, mvm, output, gate_at(m, p->gate, p->row));
+  BRAID_ISA_STAMP(&words, mvm, output, output);
   BRAID_ISA_STAMP(&words, mvm, rows, p->rows);
   BRAID_ISA_STAMP(&words, mvm, columns, p->columns);
   BRAID_ISA_STAMP(&words, mvm, start, p->starts);
@@ -180,17 +189,34 @@ static braid_status put_mvm(braid_rnn_maker *m, const braid_rnn_piece *p, int tu
   return put_words(m, &words, 1);
 }
 
+/* An MVM for each core whose states rows of the piece are of; of rows with fewer columns than all there is a group. */
+static braid_status put_mvm(braid_rnn_maker *m, const braid_rnn_piece *piece, int turn, int wait, int signal) {
+  braid_rnn_piece p = *piece;
+  for (int32_t left = piece->rows, rows; left > 0; left -= rows) {
+    int32_t output = gate_at(m, p.gate, p.row, &rows);
+    rows = p.rows = least(rows, left);
+    BRAID_TRY(put_sums(m, &p, output, turn, wait, left == rows ? signal : 0));
+    wait = 0;
+    p.row += rows;
+    p.weights += braid_rnn_weight_lines(&m->rnn->core, rows, p.columns);
+    p.biases += braid_rnn_bias_lines(rows);
+  }
+  return BRAID_OK;
+}
+
 /* Where weights stay: the pieces of the core's rows, one behind the other in its memories. Those of one gate have their
  * biases with its first piece. */
 static int kept_pieces(const braid_rnn_maker *m, braid_rnn_piece out[kMostPieces]) {
   int64_t weights = 0, biases = 0;
-  int32_t most = braid_rnn_kept_rows(m->rnn, m->cell, &m->division);
+  int32_t group = braid_rnn_group(&m->rnn->core), groups = 0, before = 0;
   int count = 0;
+  for (int i = 0; i < m->part.row_count; i++) groups += over(m->part.rows[i].count, group);
   for (int i = 0; i < m->part.row_count; i++) {
     const braid_rnn_rows *rows = &m->part.rows[i];
-    for (int32_t row = 0; row < rows->count; row += most, count++) {
+    for (int32_t row = 0; row < rows->count; row += out[count++].rows) {
+      int32_t end = (braid_rnn_kept_end(&m->kept, groups, before + row / group) - before) * group;
       braid_rnn_piece *p = &out[count];
-      *p = (braid_rnn_piece){.gate = rows->gate, .row = rows->first + row, .rows = least(rows->count - row, most)};
+      *p = (braid_rnn_piece){.gate = rows->gate, .row = rows->first + row, .rows = least(rows->count, end) - row};
       p->columns = m->cell->columns;
       p->bias_rows = row ? 0 : rows->count;
       p->starts = p->finishes = true;
@@ -200,6 +226,7 @@ static int kept_pieces(const braid_rnn_maker *m, braid_rnn_piece out[kMostPieces
       weights += braid_rnn_weight_lines(&m->rnn->core, p->rows, p->columns);
     }
     biases += braid_rnn_bias_lines(rows->count);
+    before += over(rows->count, group);
   }
   return count;
 }
@@ -219,17 +246,23 @@ static bool joins_gates(const braid_rnn_maker *m) {
   return !m->division.apart && m->part.units % braid_rnn_group(core) == 0 && sums < 3 * m->cores;
 }
 
-/* Weights that stay: the first piece is there before the first step, others come while it runs. */
+/* A core without vectors to load has its first biases before the cores meet. */
+static bool has_biases(const braid_rnn_maker *m) {
+  return m->division.stays && m->part.row_count && !m->part.units && m->core != m->division.input;
+}
+
+/* Weights that stay come while the first step runs. */
 static braid_status put_kept_sums(braid_rnn_maker *m, int turn, bool loads) {
   braid_rnn_piece pieces[kMostPieces];
   int count = kept_pieces(m, pieces);
   if (!loads && joins_gates(m)) {
+    int32_t rows, output = gate_at(m, pieces[0].gate, pieces[0].row, &rows);
     pieces[0].rows = BRAID_RNN_GATES * m->part.units;
-    return put_mvm(m, &pieces[0], turn, 0, TO_SIDE);
+    return put_sums(m, &pieces[0], output, turn, 0, TO_SIDE);
   }
-  for (int i = 1; loads && i < count; i++) BRAID_TRY(put_piece_load(m, &pieces[i], 0, TO_COMPUTE));
-  for (int i = 0; i < count; i++)
-    BRAID_TRY(put_mvm(m, &pieces[i], turn, loads && i ? WAIT_IN : 0, to_side(m, &pieces[i])));
+  if (has_biases(m)) pieces[0].bias_rows = 0;
+  for (int i = 0; loads && i < count; i++) BRAID_TRY(put_piece_load(m, &pieces[i], 0, TO_COMPUTE));
+  for (int i = 0; i < count; i++) BRAID_TRY(put_mvm(m, &pieces[i], turn, loads ? WAIT_IN : 0, to_side(m, &pieces[i])));
   return BRAID_OK;
 }
 
@@ -290,17 +323,10 @@ static braid_status put_ele(braid_rnn_maker *m, braid_isa_ele_function function,
 static braid_status put_gates(braid_rnn_maker *m, int turn, bool joined) {
   const int kProduct = -BRAID_LSTM_HIDDEN_EXPONENT, kAdded = BRAID_LSTM_CELL_EXPONENT - 2 * BRAID_LSTM_HIDDEN_EXPONENT;
   int32_t first = m->part.first, line = first / BRAID_RNN_LINE, n = m->part.units;
-  int32_t i = gate_at(m, BRAID_LSTM_INPUT, first), o = gate_at(m, BRAID_LSTM_OUTPUT, first);
-  int32_t f = gate_at(m, BRAID_LSTM_FORGET, first), g = gate_at(m, BRAID_LSTM_CELL, first);
-  int32_t c = cells_at(m) + line, h = h_at(m, !turn) + line;
-  if (m->division.apart) {
-    BRAID_TRY(put_ele(m, BRAID_ISA_ELE_SIGMOID, n, i, 0, i, 0, 0, 0));
-    BRAID_TRY(put_ele(m, BRAID_ISA_ELE_SIGMOID, n, o, 0, o, 0, 0, 0));
-    BRAID_TRY(put_ele(m, BRAID_ISA_ELE_SIGMOID, n, f, 0, f, 0, 0, 0));
-  } else {
-    int32_t all = 3 * braid_rnn_lines(n) * BRAID_RNN_LINE;
-    BRAID_TRY(put_ele(m, BRAID_ISA_ELE_SIGMOID, all, i, 0, i, 0, WAIT_COMPUTE, 0));
-  }
+  int32_t i = gate_at(m, BRAID_LSTM_INPUT, first, &n), o = gate_at(m, BRAID_LSTM_OUTPUT, first, &n);
+  int32_t f = gate_at(m, BRAID_LSTM_FORGET, first, &n), g = gate_at(m, BRAID_LSTM_CELL, first, &n);
+  int32_t c = cells_at(m) + line, h = h_at(m, !turn) + line, all = 3 * braid_rnn_lines(n) * BRAID_RNN_LINE;
+  BRAID_TRY(put_ele(m, BRAID_ISA_ELE_SIGMOID, all, i, 0, i, 0, m->division.apart ? 0 : WAIT_COMPUTE, 0));
   BRAID_TRY(put_ele(m, BRAID_ISA_ELE_PRODUCT, n, c, f, c, kProduct, 0, 0));
   BRAID_TRY(put_ele(m, BRAID_ISA_ELE_TANH, n, g, 0, g, 0, m->division.apart || joined ? 0 : WAIT_COMPUTE, 0));
   BRAID_TRY(put_ele(m, BRAID_ISA_ELE_PRODUCT, n, i, g, i, kAdded, 0, 0));
@@ -344,7 +370,7 @@ static braid_status put_step(braid_rnn_maker *m, int32_t n, int32_t first, int32
   m->begins[turn] = program_at(m);
   if (m->part.row_count) BRAID_TRY(m->division.stays ? put_kept_sums(m, turn, n == first) : put_streamed_sums(m, turn));
   m->inputs[turn] = program_at(m);
-  if (m->core == 0 && n + 1 < last) BRAID_TRY(put_input(m, n + 1));
+  if (m->core == m->division.input && n + 1 < last) BRAID_TRY(put_input(m, n + 1));
   m->meetings[turn] = program_at(m);
   if (m->division.apart) BRAID_TRY(put_system(m, true, false, false, step));
   if (m->part.units) {
@@ -364,7 +390,7 @@ static braid_status copy_step(braid_rnn_maker *m, int32_t n) {
   uint8_t *words;
   BRAID_TRY(next_bytes(m, bytes, &words));
   memcpy(words, m->programs->core[m->core].code + from, bytes);
-  if (m->core == 0) {
+  if (m->core == m->division.input) {
     const braid_rnn_sequence *source = &m->rnn->sequences[m->cell->source];
     int64_t line = braid_rnn_line_of(source, braid_rnn_nth(m->rnn, m->cell, n + 1), 0, false);
     BRAID_ISA_RESTAMP(words + (m->inputs[turn] - from), load, ddr, line);
@@ -414,13 +440,14 @@ static braid_status put_states(braid_rnn_maker *m, int32_t n) {
   return BRAID_OK;
 }
 
+/* Vectors alone: all cores wait for all of them, and so for nothing that takes long. */
 static braid_status put_begin(braid_rnn_maker *m, int32_t first) {
-  if (m->core == 0) BRAID_TRY(put_input(m, first));
+  if (m->core == m->division.input) BRAID_TRY(put_input(m, first));
   if (m->part.units) BRAID_TRY(put_states(m, first));
-  if (m->part.row_count && m->division.stays) {
+  if (has_biases(m)) {
     braid_rnn_piece pieces[kMostPieces];
     (void)kept_pieces(m, pieces);
-    BRAID_TRY(put_piece_load(m, &pieces[0], 0, 0));
+    BRAID_TRY(put_biases(m, &pieces[0], 0));
   }
   return put_system(m, true, false, false, m->cell_first + (size_t)first);
 }
@@ -428,6 +455,7 @@ static braid_status put_begin(braid_rnn_maker *m, int32_t first) {
 /* Steps `first` to below `last` of the cell. The first loads weights, the last no further input. */
 static braid_status put_cell(braid_rnn_maker *m, int32_t first, int32_t last) {
   m->division = braid_rnn_divide(m->rnn, m->cell, m->cores);
+  if (m->division.stays) m->kept = braid_rnn_keep(m->rnn, m->cell, &m->division);
   bool one_load = m->cell->x_lines <= BRAID_RNN_MOST_ROW;
   for (m->core = 0; m->core < m->cores; m->core++) {
     m->part = braid_rnn_part_of(m->rnn, m->cell, &m->division, m->core);
