@@ -1,146 +1,9 @@
-#include "overlay/sim/functional.h"
-
 #include "base/philox.h"
 #include "base/try.h"
-#include "overlay/sim/core.h"
-#include "overlay/sim/race.h"
+#include "overlay/sim/functional_internal.h"
 
 enum { kModules = BRAID_ISA_MODULES, kMostTokens = 255, kLineBytes = 16 };
 static const char *const kModuleNames[] = {"load", "save", "compute", "side"};
-
-/* A module's queue: instructions that dispatch handed to it and that have not begun. */
-typedef struct queue {
-  uint32_t head; /* step; the next to come where none waits */
-  int32_t waiting;
-} queue;
-
-/* Where a core's program is. */
-typedef struct place {
-  uint32_t dispatch; /* the step that is handed out next; at SYSTEM, while the core is at it */
-  uint32_t stop;     /* the step that it does not come to */
-  queue queues[kModules];
-  uint8_t tokens[kModules][kModules];         /* from, to */
-  enum { kUndecided, kPasses, kStops } stops; /* at a tile */
-  bool stands;                                /* has raised sync_local */
-  bool ended;
-  uint32_t tile;  /* behind the last tile, since a SYSTEM that waits; 0: there was none, or it was gone back to */
-  uint32_t saved; /* behind the last SAVE that has begun */
-  uint32_t priorities[kModules]; /* in the adversarial order: the highest goes first */
-} place;
-
-struct braid_functional {
-  const braid_allocator *allocator;
-  braid_overlay_design design;
-  int count;
-  braid_overlay_program *programs;
-  braid_overlay_core *cores;
-  place *places;
-  uint8_t *vectors;
-  int16_t tangents[BRAID_OVERLAY_TANGENTS];
-  /* of a run */
-  const braid_overlay_image *image;
-  braid_functional_options options;
-  braid_functional_counts counts;
-  braid_overlay_races *races; /* NULL: not looked for */
-  uint64_t done, work, drawn;
-  uint32_t shuffle; /* priorities are drawn anew once in so many instructions; 0: never */
-};
-
-/* --- create, destroy ------------------------------------------------------------------------------------------------
- */
-static void *take(const braid_functional *sim, int64_t bytes) {
-  return braid_zalloc(sim->allocator, (size_t)bytes);
-}
-
-static braid_status make_core(braid_functional *sim, int index) {
-  braid_overlay_core *core = &sim->cores[index];
-  const braid_overlay_program *program = &sim->programs[index];
-  int64_t packed = 0, gathered = 0, channels = 0, rows = 0;
-  for (size_t i = 0; i < program->count; i++) {
-    const braid_instruction *instruction = &program->steps[i].instruction;
-    int64_t p, g;
-    braid_overlay_conv_space(instruction, &p, &g);
-    if (p > packed) packed = p;
-    if (g > gathered) gathered = g;
-    if (instruction->opcode == BRAID_ISA_OP_CONV && instruction->conv.channels_out > channels)
-      channels = instruction->conv.channels_out;
-    if (instruction->opcode == BRAID_ISA_OP_MVM && instruction->mvm.rows > rows) rows = instruction->mvm.rows;
-  }
-  core->design = &sim->design;
-  core->tangents = sim->tangents;
-  core->memories[BRAID_ISA_VECTORS] = sim->vectors;
-  bool made = true;
-  for (int m = 0; m < BRAID_ISA_VECTORS; m++) {
-    int64_t lines = braid_overlay_memory_lines(&sim->design, (braid_isa_memory)m);
-    made = made && (!lines || (core->memories[m] = take(sim, lines * kLineBytes)) != NULL);
-  }
-  if (channels) {
-    int64_t sums = braid_overlay_conv_sums(channels);
-    if (sums < sim->design.sum_bytes / 4) sums = sim->design.sum_bytes / 4;
-    made = made && (core->sums = take(sim, sums * (int64_t)sizeof *core->sums)) != NULL &&
-           (core->packed = take(sim, packed * (int64_t)sizeof *core->packed)) != NULL &&
-           (core->gathered = take(sim, gathered * (int64_t)sizeof *core->gathered)) != NULL;
-  }
-  if (rows) made = made && (core->wide_sums = take(sim, rows * (int64_t)sizeof *core->wide_sums)) != NULL;
-  return made ? BRAID_OK : braid_fail(BRAID_NO_MEMORY, "no memory for core %d of the overlay", index);
-}
-
-static braid_status make(braid_functional *sim, const braid_overlay_code *programs) {
-  int64_t vectors = braid_overlay_memory_lines(&sim->design, BRAID_ISA_VECTORS);
-  size_t cores = (size_t)sim->count;
-  sim->programs = braid_zalloc_array(sim->allocator, cores, sizeof *sim->programs);
-  sim->cores = braid_zalloc_array(sim->allocator, cores, sizeof *sim->cores);
-  sim->places = braid_zalloc_array(sim->allocator, cores, sizeof *sim->places);
-  if (vectors) sim->vectors = take(sim, vectors * kLineBytes);
-  if (!sim->programs || !sim->cores || !sim->places || (vectors && !sim->vectors))
-    return braid_fail(BRAID_NO_MEMORY, "no memory for %d cores of the overlay", sim->count);
-  for (int c = 0; c < sim->count; c++) {
-    braid_status status = braid_overlay_program_read(programs[c].bytes, programs[c].count, &sim->design, c,
-                                                     sim->allocator, &sim->programs[c]);
-    if (status != BRAID_OK) return braid_fail_prefix(status, "core %d", c);
-    BRAID_TRY(make_core(sim, c));
-  }
-  braid_overlay_tangents(sim->tangents);
-  return BRAID_OK;
-}
-
-braid_status braid_functional_create(const braid_overlay_design *design, int cores, const braid_overlay_code *programs,
-                                     const braid_allocator *allocator, braid_functional **out) {
-  *out = NULL;
-  BRAID_TRY(braid_overlay_design_check(design));
-  if (cores < 1 || cores > BRAID_OVERLAY_MOST_CORES)
-    return braid_fail(BRAID_INVALID_ARGUMENT, "%d cores; 1 to %d are allowed", cores, BRAID_OVERLAY_MOST_CORES);
-  braid_functional *sim = braid_zalloc(allocator, sizeof *sim);
-  if (!sim) return braid_fail(BRAID_NO_MEMORY, "no memory for a simulator of the overlay");
-  sim->allocator = allocator;
-  sim->design = *design;
-  sim->design.name = sim->design.summary = NULL; /* the caller's */
-  sim->design.sources = NULL;
-  sim->count = cores;
-  braid_status status = make(sim, programs);
-  if (status == BRAID_OK)
-    *out = sim;
-  else
-    braid_functional_destroy(sim);
-  return status;
-}
-
-void braid_functional_destroy(braid_functional *sim) {
-  if (!sim) return;
-  for (int c = 0; sim->cores && c < sim->count; c++) {
-    for (int m = 0; m < BRAID_ISA_VECTORS; m++) braid_free(sim->allocator, sim->cores[c].memories[m]);
-    braid_free(sim->allocator, sim->cores[c].sums);
-    braid_free(sim->allocator, sim->cores[c].wide_sums);
-    braid_free(sim->allocator, sim->cores[c].packed);
-    braid_free(sim->allocator, sim->cores[c].gathered);
-  }
-  for (int c = 0; sim->programs && c < sim->count; c++) braid_overlay_program_free(&sim->programs[c]);
-  braid_free(sim->allocator, sim->programs);
-  braid_free(sim->allocator, sim->cores);
-  braid_free(sim->allocator, sim->places);
-  braid_free(sim->allocator, sim->vectors);
-  braid_free(sim->allocator, sim);
-}
 
 /* --- instructions ---------------------------------------------------------------------------------------------------
  */
@@ -246,7 +109,7 @@ static braid_status count_step(braid_functional *sim, int core, uint32_t step) {
 
 /* The head of a module's queue, whose tokens are there: from beginning to end. */
 static braid_status run_head(braid_functional *sim, int core, int module) {
-  place *own = &sim->places[core];
+  braid_functional_place *own = &sim->places[core];
   uint32_t step = own->queues[module].head;
   const braid_overlay_step *at = step_of(sim, core, step);
   int64_t segment = 0;
@@ -276,7 +139,7 @@ static uint32_t draw(braid_functional *sim) {
   return braid_random_u32(sim->options.seed, 0, 0, sim->drawn++);
 }
 
-static bool idle(const place *own) {
+static bool idle(const braid_functional_place *own) {
   for (int m = 0; m < kModules; m++)
     if (own->queues[m].waiting) return false;
   return true;
@@ -293,7 +156,7 @@ static void forget(braid_functional *sim, int core) {
 
 /* Where a core goes on at a tile all before is done and nothing behind it: tokens follow from the program. */
 static void count_tokens(const braid_functional *sim, int core, uint32_t steps) {
-  place *own = &sim->places[core];
+  braid_functional_place *own = &sim->places[core];
   memset(own->tokens, 0, sizeof own->tokens);
   for (uint32_t i = 0; i < steps; i++) {
     const braid_instruction *in = &sim->programs[core].steps[i].instruction;
@@ -322,7 +185,7 @@ static braid_status repeat_loads(braid_functional *sim, int core, uint32_t tile)
 /* In the adversarial order, where races are not looked for, a core goes back to a tile at some time or another, once.
  */
 static braid_status go_back(braid_functional *sim, int core) {
-  place *own = &sim->places[core];
+  braid_functional_place *own = &sim->places[core];
   bool can = !sim->races && own->tile && own->saved <= own->tile && !own->stands && !own->ended;
   can = can && step_of(sim, core, own->tile - 1)->instruction.system.back;
   for (int m = 0; m < kModules; m++) can = can && !(own->queues[m].waiting && own->queues[m].head < own->tile);
@@ -339,7 +202,7 @@ static braid_status go_back(braid_functional *sim, int core) {
 /* A tile that is nothing else. In the adversarial order the core is given away at some: all that is before it is done,
  * and the memories are lost. *passed: dispatch goes on. */
 static braid_status pass_tile(braid_functional *sim, int core, bool *passed) {
-  place *own = &sim->places[core];
+  braid_functional_place *own = &sim->places[core];
   if (sim->options.seed && !own->stops) own->stops = draw(sim) % 2 ? kStops : kPasses;
   *passed = own->stops != kStops || idle(own);
   if (!*passed) return BRAID_OK;
@@ -355,7 +218,7 @@ static braid_status pass_tile(braid_functional *sim, int core, bool *passed) {
 
 /* SYSTEM, when its core has nothing left. */
 static braid_status run_system(braid_functional *sim, int core) {
-  place *own = &sim->places[core];
+  braid_functional_place *own = &sim->places[core];
   const braid_isa_system *system = &step_of(sim, core, own->dispatch)->instruction.system;
   BRAID_TRY(count_step(sim, core, own->dispatch));
   for (int from = 0; from < kModules; from++)
@@ -378,7 +241,7 @@ static braid_status run_system(braid_functional *sim, int core) {
 
 /* Hands out what it can. *moved: it did something. */
 static braid_status dispatch(braid_functional *sim, int core, bool *moved) {
-  place *own = &sim->places[core];
+  braid_functional_place *own = &sim->places[core];
   while (!own->stands && !own->ended) {
     if (own->dispatch >= own->stop) { /* it was stopped there, or has ended before */
       own->ended = idle(own);
@@ -410,7 +273,7 @@ static bool synchronize(braid_functional *sim) {
   for (int c = 0; c < sim->count; c++)
     if (!sim->places[c].stands) return false;
   for (int c = 0; c < sim->count; c++) {
-    place *own = &sim->places[c];
+    braid_functional_place *own = &sim->places[c];
     own->stands = false;
     own->ended = step_of(sim, c, own->dispatch)->instruction.system.end;
     if (!own->ended) own->dispatch++;
@@ -423,7 +286,7 @@ static bool synchronize(braid_functional *sim) {
 /* --- orders ---------------------------------------------------------------------------------------------------------
  */
 static int32_t missing(const braid_functional *sim, int core, int module) {
-  const place *own = &sim->places[core];
+  const braid_functional_place *own = &sim->places[core];
   int32_t wait = step_of(sim, core, own->queues[module].head)->instruction.wait, lacks = 0;
   for (int m = 0; m < kModules; m++)
     if (wait >> m & 1 && !own->tokens[m][module]) lacks |= 1 << m;
@@ -436,7 +299,7 @@ static bool ready(const braid_functional *sim, int core, int module) {
 
 /* In the order of the program, as far as tokens let it. -1: nothing is ready. */
 static int first_ready(const braid_functional *sim, int core) {
-  const place *own = &sim->places[core];
+  const braid_functional_place *own = &sim->places[core];
   int best = -1;
   for (int m = 0; m < kModules; m++)
     if (ready(sim, core, m) && (best < 0 || own->queues[m].head < own->queues[best].head)) best = m;
@@ -480,7 +343,7 @@ static braid_status pass_adversarial(braid_functional *sim, bool *moved) {
 /* --- runs -----------------------------------------------------------------------------------------------------------
  */
 static braid_status module_stuck(const braid_functional *sim, int core, int module) {
-  const place *own = &sim->places[core];
+  const braid_functional_place *own = &sim->places[core];
   const braid_overlay_step *held = step_of(sim, core, own->dispatch);
   int32_t lacks = missing(sim, core, module);
   int from = 0;
@@ -502,7 +365,7 @@ static braid_status module_stuck(const braid_functional *sim, int core, int modu
 /* Nothing can go on: a module that waits for a token, or a core for one that has ended. */
 static braid_status stuck(const braid_functional *sim) {
   for (int c = 0; c < sim->count; c++) {
-    const place *own = &sim->places[c];
+    const braid_functional_place *own = &sim->places[c];
     int first = -1;
     for (int m = 0; m < kModules; m++)
       if (own->queues[m].waiting && (first < 0 || own->queues[m].head < own->queues[first].head)) first = m;
@@ -538,7 +401,7 @@ static braid_status check_image(const braid_overlay_image *image) {
 /* Where a part of a task begins, its LOADs are repeated if that is behind a tile. */
 static braid_status place_core(braid_functional *sim, int core) {
   const braid_overlay_program *program = &sim->programs[core];
-  place *own = &sim->places[core];
+  braid_functional_place *own = &sim->places[core];
   const size_t *from = sim->options.from, *to = sim->options.to;
   own->stop = (uint32_t)(to && to[core] < program->count ? to[core] : program->count);
   own->dispatch = (uint32_t)(from && from[core] < own->stop ? from[core] : from ? own->stop : 0);
