@@ -5,10 +5,10 @@
  * that counts by their weights, so that a card with many jobs is not given to few who gain little by more cores. A
  * weight is what a second more costs: it grows as a job waits.
  *
- * The power is 1 plus the share of the waiting jobs that are played. Where all are, slowdowns are squared: the average
- * is made small, and a few jobs that have waited long are not left behind, which would be what the 99th percentile
- * is. Where the queue is much longer, nobody can be served soon who has waited long, and serving them all in turn would
- * only make those who come next wait as long: there slowdowns count as they are, and who is quick goes first.
+ * The power is 1 plus the square of the share of the waiting jobs that are played. Where all are, slowdowns are
+ * squared: the average is small, and the few jobs that have waited long are not left behind, which are the 99th
+ * percentile. Where the queue is much longer, serving in turn those who have waited long would only make all who come
+ * next wait as long: there slowdowns count as they are, and who is quick goes first.
  *
  * A plan is an order of the jobs and a width: the first `width` of them share the cores by braid_allocate, for the
  * greatest sum of weight over remaining time, with one core each at least; what is left goes to the next ones. Orders:
@@ -101,7 +101,8 @@ static bool is_better(const braid_share_view *view, const player *x, const playe
 static double power_of(const braid_share_view *view) {
   size_t waiting = 0;
   for (size_t j = 0; j < view->count; j++) waiting += !view->jobs[j].cores;
-  return waiting > kOthers ? 1 + (double)kOthers / (double)waiting : 2;
+  double share = waiting > kOthers ? (double)kOthers / (double)waiting : 1;
+  return 1 + share * share;
 }
 
 /* Those that hold cores, then the best of the others; of equal ones the oldest. */
