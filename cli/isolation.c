@@ -65,13 +65,13 @@ static int print_json(const trials *t) {
 
 static braid_status print_text(const trials *t) {
   cli_table table;
-  double gate = 0;
+  double gate[BRAID_OVERLAY_BESIDES] = {0};
   cli_table_begin(&table, "A tenant beside one that means harm", NULL,
                   "the other one|where|times|deviation|same bits|nothing left|what it gets");
   for (size_t r = 0; r < t->count; r++) {
     const braid_overlay_trial *row = &t->rows[r];
     braid_overlay_offence offence = braid_overlay_offence_at(r / BRAID_OVERLAY_BESIDES);
-    if (row->gate_cost != 0) gate = row->gate_cost;
+    gate[beside_of(r)] = row->gate_cost;
     cli_table_cell(&table, "%s", r % BRAID_OVERLAY_BESIDES ? "" : offence.text);
     cli_table_cell(&table, "%s", braid_overlay_beside_name(beside_of(r)));
     cli_table_cell(&table, "%lld", (long long)row->offences);
@@ -84,8 +84,9 @@ static braid_status print_text(const trials *t) {
     cli_table_print(&table, t->count);
     printf("\nDeviation: of the tenant's cycles beside the other one from those alone, the greatest of several jobs.\n"
            "Gates that let an equal part of its bank pass for each core cost the tenant %.2f %% of its cycles when it "
-           "is alone.\nTimes are modelled; %s, %d and %d cores at own banks.\n",
-           100 * gate, t->design->name, t->rows[0].cores, t->rows[0].offender_cores);
+           "is alone, and %.2f %% at own banks.\nTimes are modelled; %s, %d and %d cores at own banks.\n",
+           100 * gate[BRAID_OVERLAY_GATED_BANK], 100 * gate[BRAID_OVERLAY_OWN_GATED], t->design->name, t->rows[0].cores,
+           t->rows[0].offender_cores);
   }
   bool failed = table.failed;
   cli_table_end(&table);

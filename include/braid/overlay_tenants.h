@@ -14,6 +14,8 @@ typedef enum braid_overlay_beside {
   BRAID_OVERLAY_OWN_BANKS,   /* the cores of both are at different banks */
   BRAID_OVERLAY_GATED_BANK,  /* at one bank, where the gate of each core lets an equal part of it pass */
   BRAID_OVERLAY_SHARED_BANK, /* at one bank, ports taking turns */
+  BRAID_OVERLAY_OWN_GATED,   /* at different banks, where the gate of each core of the tenant lets an equal part of its
+                                bank pass, and of the card's decoder it has a core's share for itself */
   BRAID_OVERLAY_BESIDES
 } braid_overlay_beside;
 BRAID_API const char *braid_overlay_beside_name(braid_overlay_beside beside);

@@ -16,7 +16,7 @@ typedef struct trial {
   braid_overlay_beside beside;
   card_offence offence;
   int cores, offenders; /* cores of the tenant, of the offender */
-  double gate;
+  double gate, offender_gate;
   card_offender offender;
   uint8_t *input, *output, *alone_output;
   braid_overlay_trial *out;
@@ -56,6 +56,10 @@ static braid_status make_network(const braid_overlay_design *design, braid_packa
 
 /* --- the card ------------------------------------------------------------------------------------------------------
  */
+static bool has_own_banks(const trial *t) {
+  return t->beside == BRAID_OVERLAY_OWN_BANKS || t->beside == BRAID_OVERLAY_OWN_GATED;
+}
+
 /* At each bank so many cores, of the first two banks. */
 static braid_status count_cores(trial *t) {
   int at[2] = {0, 0};
@@ -66,9 +70,11 @@ static braid_status count_cores(trial *t) {
   }
   if (t->design->banks < 2 || at[0] < 2 || at[1] < 2)
     return braid_fail(BRAID_UNSUPPORTED, "%s has not two cores at each of two banks", t->design->name);
-  t->cores = t->beside == BRAID_OVERLAY_OWN_BANKS ? at[0] : at[0] / 2;
-  t->offenders = t->beside == BRAID_OVERLAY_OWN_BANKS ? at[1] : at[0] - t->cores;
-  t->gate = t->beside == BRAID_OVERLAY_GATED_BANK ? 1.0 / at[0] : 0;
+  t->cores = has_own_banks(t) ? at[0] : at[0] / 2;
+  t->offenders = has_own_banks(t) ? at[1] : at[0] - t->cores;
+  bool gated = t->beside == BRAID_OVERLAY_GATED_BANK || t->beside == BRAID_OVERLAY_OWN_GATED;
+  t->gate = gated ? 1.0 / at[0] : 0;
+  t->offender_gate = t->beside == BRAID_OVERLAY_GATED_BANK ? t->gate : 0;
   return BRAID_OK;
 }
 
@@ -136,7 +142,7 @@ static braid_status open_offenders(trial *t, braid_card *card, offenders *all) {
                                 .package = t->offender.uses_package ? t->package : NULL,
                                 .code = t->offender.uses_package ? NULL : &t->offender.code,
                                 .cores = t->offence == CARD_CROWD ? 1 : t->offenders,
-                                .bandwidth = t->gate,
+                                .bandwidth = t->offender_gate,
                                 .most_cycles = t->offender.most_cycles};
   for (; all->count < count; all->count++) {
     BRAID_TRY(braid_card_open(card, &request, &all->ids[all->count]));
@@ -194,7 +200,8 @@ static braid_status look_for_traces(const trial *t, braid_card *card, bool *foun
   uint64_t sequence;
   uint8_t *output = NULL;
   braid_status status = card_finder_make(&finder, t->design, t->offenders, NULL);
-  braid_card_request request = {.name = "next", .code = &finder.code, .cores = t->offenders, .bandwidth = t->gate};
+  braid_card_request request = {
+      .name = "next", .code = &finder.code, .cores = t->offenders, .bandwidth = t->offender_gate};
   braid_card_result r = {0};
   if (status == BRAID_OK) {
     bytes = (size_t)finder.code.bytes[BRAID_SEGMENT_OUTPUTS];
@@ -222,7 +229,7 @@ static braid_status run_beside(trial *t, uint64_t alone) {
   bool found = true;
   BRAID_TRY(braid_card_create(&options, NULL, &card));
   braid_status status = open_tenant(t, card, t->gate, &id);
-  for (int b = t->beside == BRAID_OVERLAY_OWN_BANKS ? 2 : 1; status == BRAID_OK && b < t->design->banks; b++)
+  for (int b = has_own_banks(t) ? 2 : 1; status == BRAID_OK && b < t->design->banks; b++)
     status = block_bank(t, card, b, &blocked);
   uint64_t bytes = braid_card_free_bytes(card), cores = braid_card_free_cores(card);
   if (status == BRAID_OK) status = open_offenders(t, card, &all);

@@ -32,7 +32,7 @@ braid_overlay_offence braid_overlay_offence_at(size_t index) {
 }
 
 const char *braid_overlay_beside_name(braid_overlay_beside beside) {
-  static const char *const names[] = {"own banks", "gated bank", "shared bank"};
+  static const char *const names[] = {"own banks", "gated bank", "shared bank", "own, gated"};
   return (unsigned)beside < BRAID_OVERLAY_BESIDES ? names[beside] : "";
 }
 
