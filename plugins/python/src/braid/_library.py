@@ -1,0 +1,287 @@
+"""The loaded library, and what all modules need of it: errors as exceptions, handles that own C objects, callbacks.
+
+A handle owns one C object and refers to the handles that it was made from, and to nothing else. So handles are in no
+cycle, the last reference to one destroys its object, and objects are destroyed before what they stand on, whatever the
+garbage collector does with the Python objects above. A call holds the handle that it uses: closing an object while
+another thread is in a call takes effect when that call returns."""
+
+from __future__ import annotations
+
+import atexit
+import collections
+import ctypes
+import os
+import sys
+import threading
+import weakref
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from . import _abi
+from .errors import BY_STATUS, ClosedError, Error, ForkedError, InternalError
+
+PACKAGE = os.path.dirname(os.path.abspath(__file__))
+LIBRARY = os.path.join(PACKAGE, "_lib", "libbraid.so")
+
+
+def _load() -> ctypes.CDLL:
+    try:
+        return _abi.bind(LIBRARY)
+    except OSError as error:
+        raise ImportError(
+            f"Braid's library cannot be loaded: {error}. If a library is missing, install the package of the system "
+            "that has it (Debian: libprotobuf-c1, libjpeg62-turbo, libpng16-16, libcyaml1, libyaml-0-2, libsqlite3-0, "
+            "libgomp1); if the file is missing, this is a source tree, and the package is built by "
+            "`pip install plugins/python`.") from error
+
+
+lib: Any = _load()
+_STATUS_NAMES = {value: name.removeprefix("BRAID_") for name, value in _abi.ENUMS["braid_status"].items()}
+STATUS_VALUES: dict[str, int] = {name: value for value, name in _STATUS_NAMES.items()}
+
+
+# --- errors ---------------------------------------------------------------------------------------------------------
+def error(status: int) -> Error:
+    """The exception of a failure that the last call on this thread returned."""
+    detail = lib.braid_error_detail().decode("utf-8", "replace")
+    kind = BY_STATUS.get(_STATUS_NAMES.get(status, ""), InternalError)
+    return kind(detail or lib.braid_status_text(status).decode())
+
+
+def check(status: int) -> None:
+    if status:
+        raise error(status)
+
+
+# --- fork -----------------------------------------------------------------------------------------------------------
+class _Process:
+    """What is known of this process: whether threads of the library run in it, and whether it is the copy of a process
+    in which they ran. Their locks and queues are then in an unknown state, and nobody works on them."""
+
+    threads = False
+    forked = False
+
+
+process = _Process
+FORKED = ("this process was forked from one in which Braid had devices open; the threads of these devices are not in "
+          "the copy, so that calls would wait for ever. Start workers with multiprocessing's 'spawn' or 'forkserver' "
+          "method, or open devices and load models after the fork")
+
+
+def _after_fork() -> None:
+    if process.threads:
+        process.forked = True
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+def ready() -> Any:
+    """The library, for calls that make something."""
+    if process.forked:
+        raise ForkedError(FORKED)
+    if _deferred:
+        _release_deferred()
+    return lib
+
+
+# --- handles --------------------------------------------------------------------------------------------------------
+_in_callback = threading.local()
+_deferred: collections.deque[tuple[Any, int, Any]] = collections.deque()
+
+
+class Handle:
+    """Owns a C object. `keeps`: handles, and memory and functions that the object uses."""
+
+    __slots__ = ("pointer", "_release", "keeps", "__weakref__")
+
+    def __init__(self, pointer: int | None, release: Callable[[int], None], *keeps: Any) -> None:
+        self.pointer = pointer
+        self._release = release
+        self.keeps = keeps
+
+    def __del__(self) -> None:
+        pointer, self.pointer = self.pointer, None
+        if not pointer or process.forked:
+            return
+        # A collection may begin inside a callback, while the library holds locks.
+        if getattr(_in_callback, "depth", 0):
+            _deferred.append((self._release, pointer, self.keeps))
+        else:
+            self._release(pointer)
+
+
+def _release_deferred() -> None:
+    while _deferred and not getattr(_in_callback, "depth", 0):
+        try:
+            release, pointer, keeps = _deferred.popleft()
+        except IndexError:
+            return
+        release(pointer)
+        del keeps
+
+
+def out() -> ctypes.c_void_p:
+    """Room for the address of a new object."""
+    return ctypes.c_void_p()
+
+
+class Object:
+    """What the public classes have in common: a handle, closing, and use as a context manager."""
+
+    _handle: Handle | None = None
+
+    @property
+    def _pointer(self) -> int:
+        return self._held().pointer or 0
+
+    def _held(self) -> Handle:
+        """The handle, which a caller keeps while it uses the pointer in it."""
+        if process.forked:
+            raise ForkedError(FORKED)
+        handle = self._handle
+        if handle is None:
+            raise ClosedError(f"this {type(self).__name__} is closed")
+        return handle
+
+    @property
+    def closed(self) -> bool:
+        """Whether close was called."""
+        return self._handle is None
+
+    def close(self) -> None:
+        """Gives up the object; its memory is freed when nothing else uses it. Calling it again has no effect."""
+        self._handle = None
+
+    def __enter__(self) -> Any:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+
+# What calls Python from threads of its own must have ended before the interpreter does.
+_closed_at_exit: weakref.WeakSet[Any] = weakref.WeakSet()
+
+
+def close_at_exit(thing: Object) -> None:
+    _closed_at_exit.add(thing)
+
+
+@atexit.register
+def _close_all() -> None:
+    if process.forked:
+        return
+    for thing in list(_closed_at_exit):
+        thing.close()
+    _release_deferred()
+
+
+# --- callbacks ------------------------------------------------------------------------------------------------------
+class Guard:
+    """Runs a Python function for the library. No exception can pass through C: the first is kept, the callback
+    returns `failed`, and `reraise` raises it where the library's call was made."""
+
+    def __init__(self) -> None:
+        self.raised: BaseException | None = None
+
+    def call(self, function: Callable[..., Any], failed: Any, *arguments: Any) -> Any:
+        _in_callback.depth = getattr(_in_callback, "depth", 0) + 1
+        try:
+            return function(*arguments)
+        except BaseException as problem:  # KeyboardInterrupt, too
+            if self.raised is None:
+                self.raised = problem
+            return failed
+        finally:
+            _in_callback.depth -= 1
+
+    def reraise(self) -> None:
+        raised, self.raised = self.raised, None
+        if raised is not None:
+            raise raised
+
+
+def fail(status: str, sentence: str) -> int:
+    """In callbacks that return a status: records the sentence."""
+    return int(lib.braid_fail(STATUS_VALUES[status], b"%s", ctypes.c_char_p(sentence.encode())))
+
+
+def fail_by(problem: BaseException) -> int:
+    """The same of an exception."""
+    if isinstance(problem, Error):
+        return fail(problem.status, problem.detail)
+    if isinstance(problem, MemoryError):
+        return fail("NO_MEMORY", "Python has no memory")
+    return fail("INTERNAL", f"{type(problem).__name__}: {problem}")
+
+
+# --- values -----------------------------------------------------------------------------------------------------------
+def text(value: bytes | None) -> str:
+    return value.decode("utf-8", "replace") if value else ""
+
+
+def text_or_none(value: bytes | None) -> str | None:
+    return None if value is None else value.decode("utf-8", "replace")
+
+
+def encode(value: str | os.PathLike[str] | None) -> bytes | None:
+    return None if value is None else os.fsencode(value)
+
+
+def encode_name(value: str) -> bytes:
+    if "\0" in value:
+        raise InternalError(f"{value!r} contains a zero, which no name has")
+    return value.encode()
+
+
+def take_text(pointer: ctypes.c_void_p | ctypes.c_char_p) -> str:
+    """A text that the library has made, which is freed."""
+    value = ctypes.cast(pointer, ctypes.c_char_p).value
+    lib.braid_free(None, pointer)
+    return text(value)
+
+
+class Keep(list[Any]):
+    """What a struct's pointers point to."""
+
+    def text(self, value: str | os.PathLike[str] | None) -> bytes | None:
+        encoded = encode(value)
+        self.append(encoded)
+        return encoded
+
+    def texts(self, values: Iterable[str]) -> Any:
+        encoded = [value.encode() for value in values]
+        array = (ctypes.c_char_p * max(1, len(encoded)))(*encoded)
+        self.append((encoded, array))
+        return array
+
+    def doubles(self, values: Iterable[float]) -> Any:
+        numbers = [float(value) for value in values]
+        array = (ctypes.c_double * max(1, len(numbers)))(*numbers)
+        self.append(array)
+        return array
+
+
+def enum_value(enum: str, prefix: str, name: str, what: str) -> int:
+    """The value of an enumerator given as Python users write it: "cross-entropy" for BRAID_CROSS_ENTROPY."""
+    values: dict[str, int] = _abi.ENUMS[enum]
+    wanted = prefix + name.upper().replace("-", "_")
+    if wanted not in values:
+        allowed = ", ".join(enum_names(enum, prefix).values())
+        raise BY_STATUS["INVALID_ARGUMENT"](f"{what} is {name!r}, expected one of {allowed}")
+    return int(values[wanted])
+
+
+def enum_names(enum: str, prefix: str) -> dict[int, str]:
+    values: dict[str, int] = _abi.ENUMS[enum]
+    return {value: name.removeprefix(prefix).lower().replace("_", "-") for name, value in values.items()}
+
+
+def main_thread() -> bool:
+    return threading.current_thread() is threading.main_thread()
+
+
+VERSION: str = _abi.VERSION
+if sys.byteorder != "little":  # the library's types are those of little-endian machines
+    raise ImportError("Braid needs a little-endian machine")
