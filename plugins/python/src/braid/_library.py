@@ -45,7 +45,10 @@ def error(status: int) -> Error:
     """The exception of a failure that the last call on this thread returned."""
     detail = lib.braid_error_detail().decode("utf-8", "replace")
     kind = BY_STATUS.get(_STATUS_NAMES.get(status, ""), InternalError)
-    return kind(detail or lib.braid_status_text(status).decode())
+    made = kind(detail or lib.braid_status_text(status).decode())
+    if _callback_problem and _callback_problem[0][0] in detail:
+        made.__cause__ = _callback_problem.pop()[1]
+    return made
 
 
 def check(status: int) -> None:
@@ -207,13 +210,34 @@ def fail(status: str, sentence: str) -> int:
     return int(lib.braid_fail(STATUS_VALUES[status], b"%s", ctypes.c_char_p(sentence.encode())))
 
 
+# The last exception of a callback that returns a status, with its sentence: it becomes the cause of the library's.
+_callback_problem: list[tuple[str, BaseException]] = []
+
+
 def fail_by(problem: BaseException) -> int:
     """The same of an exception."""
+    status, sentence = "INTERNAL", f"{type(problem).__name__}: {problem}"
     if isinstance(problem, Error):
-        return fail(problem.status, problem.detail)
-    if isinstance(problem, MemoryError):
-        return fail("NO_MEMORY", "Python has no memory")
-    return fail("INTERNAL", f"{type(problem).__name__}: {problem}")
+        status, sentence = problem.status, problem.detail
+    elif isinstance(problem, MemoryError):
+        status, sentence = "NO_MEMORY", "Python has no memory"
+    _callback_problem[:] = [(sentence[:200], problem)]
+    return fail(status, sentence)
+
+
+def returning_status(function: Callable[..., None]) -> Callable[..., int]:
+    """A callback that returns a status: that of what the function raises."""
+    def call(*arguments: Any) -> int:
+        _in_callback.depth = getattr(_in_callback, "depth", 0) + 1
+        try:
+            function(*arguments)
+            return 0
+        except BaseException as problem:
+            return fail_by(problem)
+        finally:
+            _in_callback.depth -= 1
+
+    return call
 
 
 # --- values -----------------------------------------------------------------------------------------------------------

@@ -8,13 +8,16 @@ import os
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import _abi
 from ._arrays import NAMES, copy_out, desc_of, make_tensor, shape_of
 from ._library import Handle, Keep, Object, check, encode, encode_name, enum_names, lib, out, ready, text, text_or_none
 from .errors import InvalidArgumentError, InvalidGraphError
 from .plan import ValueInfo
+
+if TYPE_CHECKING:
+    from .custom import CustomOps
 
 _KINDS = enum_names("braid_value_kind", "BRAID_VALUE_")
 
@@ -334,19 +337,22 @@ def _set_list(pointer: int | None, node: int, key: bytes, values: list[Any]) -> 
 
 
 def load_graph(model: str | os.PathLike[str] | bytes, *, weights: str | os.PathLike[str] | bytes | None = None,
-               seed: int = 0, format: str | None = None) -> Graph:
+               seed: int = 0, format: str | None = None, custom_ops: CustomOps | None = None) -> Graph:
     """Imports a model as a graph: the path of an ONNX file or of a Darknet .cfg, or its contents. `weights`: of a .cfg;
-    without, they are random, by `seed`. `format`: of contents, "onnx" or "darknet"."""
+    without, they are random, by `seed`. `format`: of contents, "onnx" or "darknet". `custom_ops`: ops that
+    ONNX does not define."""
     pointer, keep = out(), Keep()
+    ops = custom_ops._held() if custom_ops is not None else None
     if isinstance(model, (bytes, bytearray, memoryview)):
         memory = _memory(bytes(model), weights, seed, format, keep)
+        memory.custom_ops = ops.pointer if ops else None
         check(ready().braid_model_parse(None, ctypes.byref(memory), ctypes.byref(pointer)))
     else:
         if isinstance(weights, (bytes, bytearray, memoryview)):
             raise InvalidArgumentError("weights are contents and the model is a path, expected both to be the same")
-        options = _abi.braid_model_options(keep.text(weights), seed, None, None)
+        options = _abi.braid_model_options(keep.text(weights), seed, ops.pointer if ops else None, None)
         check(ready().braid_model_load(None, encode(model), ctypes.byref(options), ctypes.byref(pointer)))
-    return Graph._from(pointer)
+    return Graph._from(pointer, ops)
 
 
 def _memory(data: bytes, weights: Any, seed: int, format: str | None, keep: Keep) -> Any:

@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from ._arrays import (_get_buffer, _PyBuffer, _release_buffer, describe, is_torch, locate, numpy_dtype)
+from ._arrays import DATA_AT, _read_address, describe, is_torch, locate, numpy_dtype
 from ._library import FORKED, Handle, Object, check, lib, out as room, process, ready
+from .custom import CustomOps
 from .errors import ForkedError, InvalidArgumentError
 from .graph import Graph, load_graph
 from .machine import Machine, machine as shared_machine
@@ -25,7 +26,7 @@ _run = lib.braid_execution_run
 class _Slot:
     """An execution, and the addresses that it is run with. One thread at a time has it."""
 
-    __slots__ = ("handle", "pointer", "inputs", "outputs", "view", "view_address")
+    __slots__ = ("handle", "pointer", "inputs", "outputs")
 
     def __init__(self, plan: Handle, weights: Handle, inputs: int, outputs: int) -> None:
         pointer = room()
@@ -34,14 +35,12 @@ class _Slot:
         self.pointer = ctypes.c_void_p(pointer.value)
         self.inputs = (ctypes.c_void_p * max(1, inputs))()
         self.outputs = (ctypes.c_void_p * max(1, outputs))()
-        self.view = _PyBuffer()
-        self.view_address = ctypes.addressof(self.view)
 
 
 class _Shaped:
     """The plan for given shapes of the inputs, its types, and the slots that no thread has."""
 
-    __slots__ = ("plan", "weights", "inputs", "outputs", "input_types", "output_makers", "free", "used", "count")
+    __slots__ = ("plan", "weights", "inputs", "outputs", "input_types", "output_makers", "free", "used", "quick")
 
     def __init__(self, plan: Plan, weights: Weights) -> None:
         self.plan, self.weights = plan._held(), weights._held()
@@ -50,7 +49,7 @@ class _Shaped:
         self.output_makers = [(info.shape, numpy_dtype(info.dtype)) for info in plan.outputs]
         self.free: list[_Slot] = []
         self.used = 0
-        self.count = len(plan.inputs)
+        self.quick = DATA_AT is not None and all(dtype is not None for _, dtype in self.output_makers)
         self.free.append(self.slot())
 
     def slot(self) -> _Slot:
@@ -129,19 +128,39 @@ class Model(Object):
 
     def run(self, *inputs: Any, out: Any = None) -> Any:
         """Runs the model. `out`: an array, or one for each output, that results are written to."""
+        try:
+            shaped = self._plans[inputs[0].shape if len(inputs) == 1 else tuple([value.shape for value in inputs])]
+        except (KeyError, AttributeError, TypeError, IndexError):
+            inputs, shaped = self._find(inputs)
         if process.forked:
             raise ForkedError(FORKED)
-        if len(inputs) == 1 and isinstance(inputs[0], Mapping):
-            inputs = tuple(by_name(inputs[0], self._declared, "input"))
-        try:
-            shaped = self._plans[tuple([value.shape for value in inputs])]
-        except (KeyError, AttributeError, TypeError):
-            inputs, shaped = self._find(inputs)
         self._clock = shaped.used = self._clock + 1
         try:
             slot = shaped.free.pop()
         except IndexError:
             slot = shaped.slot()
+        if not shaped.quick or out is not None:
+            return self._run_any(shaped, slot, inputs, out)
+        # NumPy's arrays, in the least time; what follows is done for other arrays by _run_any.
+        addresses, types, index = slot.inputs, shaped.input_types, 0
+        for value in inputs:
+            if type(value) is not _ndarray or value.dtype is not types[index] or not value.flags.c_contiguous:
+                return self._run_any(shaped, slot, inputs, out)
+            addresses[index] = _read_address(id(value) + DATA_AT).value
+            index += 1
+        addresses, results, index = slot.outputs, [], 0
+        for shape, dtype in shaped.output_makers:
+            array = _empty(shape, dtype)
+            addresses[index] = _read_address(id(array) + DATA_AT).value
+            results.append(array)
+            index += 1
+        status = _run(slot.pointer, slot.inputs, addresses)
+        if status:
+            check(status)  # the slot goes: a device that is lost takes no other run
+        shaped.free.append(slot)
+        return results[0] if index == 1 else tuple(results)
+
+    def _run_any(self, shaped: _Shaped, slot: _Slot, inputs: Sequence[Any], out: Any) -> Any:
         owners: list[Any] = []
         try:
             self._place(shaped, slot, inputs, owners)
@@ -151,56 +170,35 @@ class Model(Object):
             raise
         status = _run(slot.pointer, slot.inputs, slot.outputs)
         if status:
-            check(status)  # the slot goes: a device that is lost takes no other run
+            check(status)
         shaped.free.append(slot)
         return results[0] if len(results) == 1 else tuple(results)
 
     def _place(self, shaped: _Shaped, slot: _Slot, inputs: Sequence[Any], owners: list[Any]) -> None:
-        addresses, view, at = slot.inputs, slot.view, slot.view_address
-        for index, value in enumerate(inputs):
-            if type(value) is _ndarray and value.dtype is shaped.input_types[index]:
-                try:
-                    _get_buffer(value, at, 0)
-                    addresses[index] = view.buf
-                    _release_buffer(at)
-                    continue
-                except (BufferError, ValueError):
-                    pass
-            info = shaped.inputs[index]
+        for index, (value, info) in enumerate(zip(inputs, shaped.inputs)):
             place = locate(value, info.dtype, f"input {info.name!r}")
             check_place(place, info, "input")
-            addresses[index] = place.address
+            slot.inputs[index] = place.address
             owners.append(place.owner)
 
     def _results(self, shaped: _Shaped, slot: _Slot, inputs: Sequence[Any], out: Any) -> list[Any]:
         results: list[Any] = []
-        addresses, view, at = slot.outputs, slot.view, slot.view_address
-        if out is None and not (inputs and type(inputs[0]) is not _ndarray and is_torch(inputs[0])):
-            for index, (shape, dtype) in enumerate(shaped.output_makers):
-                if dtype is None or dtype.isbuiltin != 1:
-                    break
-                array = _empty(shape, dtype)
-                _get_buffer(array, at, 1)
-                addresses[index] = view.buf
-                _release_buffer(at)
-                results.append(array)
-            else:
-                return results
         given = output_list(out, len(shaped.outputs))
         like_torch = bool(inputs) and is_torch(inputs[0])
-        for index in range(len(results), len(given)):
-            info, array = shaped.outputs[index], given[index]
+        for index, (info, array) in enumerate(zip(shaped.outputs, given)):
             if array is None:
                 array = make_output(info, like_torch, self.machine)
             place = locate(array, None, f"output {info.name!r}", True, False)
             check_place(place, info, "output")
-            addresses[index] = place.address
+            slot.outputs[index] = place.address
             results.append(array)
         return results
 
     # --- plans ---
     def _find(self, inputs: Sequence[Any]) -> tuple[tuple[Any, ...], _Shaped]:
         """The way of what is not found at once: lists and numbers, arrays of other libraries, new shapes."""
+        if len(inputs) == 1 and isinstance(inputs[0], Mapping):
+            inputs = by_name(inputs[0], self._declared, "input")
         if len(inputs) != len(self._declared):
             self._held()
             raise InvalidArgumentError(f"{len(inputs)} inputs are given, expected {len(self._declared)}: "
@@ -216,7 +214,8 @@ class Model(Object):
     def _make(self, shapes: tuple[tuple[int, ...], ...]) -> _Shaped:
         with self._lock:
             self._held()
-            found = self._plans.get(shapes)
+            key = shapes[0] if len(shapes) == 1 else shapes
+            found = self._plans.get(key)
             if found is not None:
                 return found
             for info, shape in zip(self._declared, shapes):
@@ -232,7 +231,7 @@ class Model(Object):
                 oldest = min(self._plans, key=lambda key: self._plans[key].used)
                 del self._plans[oldest]
             self._clock = shaped.used = self._clock + 1
-            self._plans[shapes] = shaped
+            self._plans[key] = shaped
             return shaped
 
     def _check_shape(self, info: ValueInfo, shape: tuple[int, ...]) -> None:
@@ -269,13 +268,15 @@ class Model(Object):
 def load(model: str | os.PathLike[str] | bytes | Graph, device: str = "cpu", *, threads: int = 0,
          weights: str | os.PathLike[str] | bytes | None = None, seed: int = 0, format: str | None = None,
          machine: Machine | None = None, input_shapes: Mapping[str, Sequence[int | None]] | None = None,
-         place: str | None = None, fusion: bool = True, reuse: bool = True, max_plans: int = 16) -> Model:
+         place: str | None = None, fusion: bool = True, reuse: bool = True, max_plans: int = 16,
+         custom_ops: CustomOps | None = None) -> Model:
     """Loads a model to run it: an ONNX file or a Darknet .cfg by its path, the contents of one, or a Graph.
 
     `device`: specs separated by spaces, the first is preferred: "cpu", "opencl0 cpu". `threads`: of the CPU; 0: as many
     as the process may use. `input_shapes`: {"x": (None, 3, 32, 32)}, in place of the declared ones. Models of a process
     with the same devices and threads share a machine, unless one is given."""
-    graph = model if isinstance(model, Graph) else load_graph(model, weights=weights, seed=seed, format=format)
+    graph = model if isinstance(model, Graph) else load_graph(
+        model, weights=weights, seed=seed, format=format, custom_ops=custom_ops)
     return Model(graph, device, threads=threads, machine=machine, input_shapes=input_shapes, place=place,
                  fusion=fusion, reuse=reuse, max_plans=max_plans)
 

@@ -86,12 +86,12 @@ class Plan(Object):
         pointer = out()
         with graph._use() as model:
             check(ready().braid_plan_create(below.pointer, model, ctypes.byref(options), ctypes.byref(pointer)))
-            self._set(pointer, machine, below, graph._input_names(), graph._output_names())
+            self._set(pointer, machine, below, graph)
 
-    def _set(self, pointer: Any, machine: Machine, below: Handle, inputs: list[str], outputs: list[str]) -> None:
-        self._handle = Handle(pointer.value, lib.braid_plan_release, below)
+    def _set(self, pointer: Any, machine: Machine, below: Handle, graph: Graph) -> None:
+        self._handle = Handle(pointer.value, lib.braid_plan_release, below, graph._held().keeps)
         self.machine = machine
-        self._input_names, self._output_names = inputs, outputs
+        inputs, outputs = graph._input_names(), graph._output_names()
         self.inputs = _values(pointer, lib.braid_plan_input_count, lib.braid_plan_input, inputs)
         self.outputs = _values(pointer, lib.braid_plan_output_count, lib.braid_plan_output, outputs)
 
@@ -115,7 +115,7 @@ class Plan(Object):
         ready()
         with graph._use() as model:
             check(load(below.pointer, model, pointer))
-            plan._set(pointer, machine, below, graph._input_names(), graph._output_names())
+            plan._set(pointer, machine, below, graph)
         return plan
 
     def save(self, graph: Graph, path: str | os.PathLike[str]) -> None:
