@@ -150,18 +150,18 @@ def numpy_address(array: Any, writable: bool = False) -> int:
 
 # Every extension module of NumPy has it compiled in that an array's address stands right behind the head of the object
 # (PyArray_DATA); reading it there takes a quarter of the time of the other ways.
-_DATA_AT = object.__basicsize__
+DATA_AT = object.__basicsize__
 _read_address: Any = ctypes.c_void_p.from_address
 
 
 def _address_is_behind_head() -> bool:
     if sys.implementation.name != "cpython":
         return False
-    probes = [np.empty(3, np.float32), np.zeros((2, 5), np.int64)[1:], np.ones((), np.uint8)]
-    return all(_read_address(id(probe) + _DATA_AT).value == probe.ctypes.data for probe in probes)
+    probes: list[np.ndarray[Any, Any]] = [np.empty(3, np.float32), np.zeros((2, 5), np.int64)[1:], np.ones((), np.uint8)]
+    return all(_read_address(id(probe) + DATA_AT).value == probe.ctypes.data for probe in probes)
 
 
-DATA_AT: int | None = _DATA_AT if _address_is_behind_head() else None
+DATA_IS_THERE = _address_is_behind_head()
 
 
 def torch() -> Any:
@@ -286,7 +286,7 @@ def wrap_tensor(place: Located) -> Any:
     return Handle(pointer.value, lib.braid_tensor_release, place.owner)
 
 
-def copy_out(address: int | None, desc: Any, what: str = "the tensor") -> np.ndarray[Any, Any]:
+def copy_out(address: int, desc: Any, what: str = "the tensor") -> np.ndarray[Any, Any]:
     """A NumPy copy of memory of the library."""
     dtype = NAMES[desc.dtype]
     array = empty(dtype, fixed_shape(desc))

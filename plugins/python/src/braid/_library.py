@@ -287,6 +287,16 @@ class Keep(list[Any]):
         return array
 
 
+def field_type(struct: Any, name: str) -> Any:
+    """The type of a field: of a callback, what makes one of a function."""
+    return next(field[1] for field in struct._fields_ if field[0] == name)
+
+
+def memory_at(address: int, kind: Any, count: int) -> Any:
+    """Memory of the library as something that NumPy takes."""
+    return (kind * count).from_address(address)
+
+
 def enum_value(enum: str, prefix: str, name: str, what: str) -> int:
     """The value of an enumerator given as Python users write it: "cross-entropy" for BRAID_CROSS_ENTROPY."""
     values: dict[str, int] = _abi.ENUMS[enum]

@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from . import _abi
-from ._arrays import (NAMES, SIZES, VALUES, Located, copy_out, desc_of, empty, fixed_shape, is_torch, locate,
+from ._arrays import (NAMES, Located, copy_out, desc_of, empty, fixed_shape, is_torch, locate,
                       numpy_address, numpy_dtype)
-from ._library import Guard, Handle, Keep, Object, check, encode, encode_name, lib, out, ready, text, text_or_none
+from ._library import (Guard, Handle, Keep, Object, check, encode, field_type, lib,
+                       memory_at, out, ready, text, text_or_none)
 from .errors import InvalidArgumentError, UnsupportedError
 from .machine import Candidate, Machine, machine as shared_machine
 
@@ -179,21 +180,22 @@ class Buffer(Object):
         if kind is None:
             raise UnsupportedError(f"the buffer is {self.dtype}, which NumPy has with the package ml_dtypes only")
         size = self.nbytes
-        memory = (ctypes.c_uint8 * size).from_address(self.host_address)
-        memory._buffer = self._held()  # type: ignore[attr-defined]
+        memory = memory_at(self.host_address, ctypes.c_uint8, size)
+        memory._buffer = self._held()
         view = numpy.frombuffer(memory, numpy.uint8, size).view(kind).reshape(self.shape)
         if self.read_only:
             view.flags.writeable = False
         return view
 
     # --- what it is ---
-    def _desc(self) -> Any:
+    def _desc(self) -> Any:  # a braid_desc
         return lib.braid_buffer_desc(self._held().pointer).contents
 
     @property
     def dtype(self) -> str:
         """The type of its elements."""
-        return NAMES[self._desc().dtype]
+        name: str = NAMES[self._desc().dtype]
+        return name
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -342,9 +344,9 @@ def call(machine: Machine, op: str, inputs: Sequence[Any], device: str | None, o
     request = _abi.braid_op_call()
     request.op = keep.text(op)
     request.attrs, request.attr_count = _attributes(attributes, keep), len(attributes)
-    request.inputs = ctypes.cast(pointers, dict(_abi.braid_op_call._fields_)["inputs"])
+    request.inputs = ctypes.cast(pointers, field_type(_abi.braid_op_call, "inputs"))
     request.input_count, request.constants = len(inputs), fixed
-    request.outputs = ctypes.cast(made, dict(_abi.braid_op_call._fields_)["outputs"])
+    request.outputs = ctypes.cast(made, field_type(_abi.braid_op_call, "outputs"))
     request.output_count, request.device = outputs, keep.text(device)
     check(ready().braid_machine_call(below.pointer, ctypes.byref(request)))
     buffers = [Buffer._from(ctypes.c_void_p(pointer), machine, below) for pointer in made]

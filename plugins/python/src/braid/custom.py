@@ -11,7 +11,8 @@ import numpy as np
 
 from . import _abi
 from ._arrays import NAMES, desc_of, fixed_shape, numpy_dtype
-from ._library import Handle, Keep, Object, check, encode_name, lib, out, ready, returning_status, text
+from ._library import (Handle, Keep, Object, check, encode_name, field_type, lib, memory_at, out, ready,
+                       returning_status, text)
 from .errors import InvalidArgumentError, UnsupportedError
 from .graph import Graph
 
@@ -98,9 +99,8 @@ class CustomOps(Object):
         op = _abi.braid_custom_op()
         op.name = keep.text(name)
         op.min_inputs, op.max_inputs, op.outputs = least, most, outputs
-        fields = dict(_abi.braid_custom_op._fields_)
-        op.infer = fields["infer"](_inferring(name, infer))
-        op.compute = fields["compute"](_computing(compute))
+        op.infer = field_type(_abi.braid_custom_op, "infer")(_inferring(name, infer))
+        op.compute = field_type(_abi.braid_custom_op, "compute")(_computing(compute))
         check(lib.braid_custom_ops_add(handle.pointer, ctypes.byref(op)))
         self._kept.append((op, keep))
 
@@ -160,7 +160,7 @@ def _array(arrays: int, index: int, writable: bool) -> Array | None:
     if kind is None:
         raise UnsupportedError(f"an array is {NAMES[desc.dtype]}, which NumPy has with the package ml_dtypes only")
     size = lib.braid_desc_bytes(one.desc)
-    memory = (ctypes.c_uint8 * size).from_address(one.data or ctypes.addressof(desc))
+    memory = memory_at(one.data or ctypes.addressof(desc), ctypes.c_uint8, size)
     array = np.frombuffer(memory, np.uint8, size).view(kind).reshape(fixed_shape(desc))
     array.flags.writeable = writable
     return array

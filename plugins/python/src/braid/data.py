@@ -13,8 +13,8 @@ import numpy as np
 
 from . import _abi
 from ._arrays import copy_out, locate
-from ._library import (Guard, Handle, Keep, Object, check, close_at_exit, encode, enum_names, enum_value, fail_by, lib,
-                       out, ready, text)
+from ._library import (Guard, Handle, Keep, Object, check, close_at_exit, encode, enum_names, enum_value, fail_by,
+                       field_type, lib, memory_at, out, ready, text)
 from .errors import InvalidArgumentError, OutOfRangeError
 
 Array = np.ndarray[Any, Any]
@@ -68,7 +68,7 @@ class Dataset(Object):
         if len(pixels) != len(values):
             raise InvalidArgumentError(f"there are {len(pixels)} samples and {len(values)} targets")
         shape: tuple[int, int, int] = (1, 1, pixels.shape[1]) if pixels.ndim == 2 else \
-            (1, *pixels.shape[1:]) if pixels.ndim == 3 else pixels.shape[1:]  # type: ignore[assignment]
+            (1, *pixels.shape[1:]) if pixels.ndim == 3 else pixels.shape[1:]
         kind = target or _target_kind(values)
         if pixels.dtype == np.uint8 and not (keys and any(key.startswith("scale=") for key in keys.split(","))):
             keys = f"{keys},scale=1/255" if keys else "scale=1/255"
@@ -92,7 +92,7 @@ class Dataset(Object):
             raise InvalidArgumentError("there are no samples")
         first, wanted = indexed[0]
         pixels, value = _as_numpy(locate(first, "float32", "a sample")), np.asarray(wanted)
-        shape: tuple[int, int, int] = (1, 1, 1, *pixels.shape)[-3:]  # type: ignore[assignment]
+        shape: tuple[int, int, int] = (1, 1, 1, *pixels.shape)[-3:]
         kind = target or ("class" if value.ndim == 0 and value.dtype.kind in "iu" else _target_kind(value[None]))
         count = classes or (len(class_names) if class_names else 0)
         if kind != "class":
@@ -119,9 +119,8 @@ class Dataset(Object):
         source.classes = classes
         source.class_names = keep.texts(class_names) if class_names is not None else None
         source.target = enum_value("braid_target_kind", "BRAID_TARGET_", target, "target")
-        fields = dict(_abi.braid_dataset_source._fields_)
         reader = _Reader(read, tuple(shape), classes, target, guard)
-        callback = fields["read"](reader.call) if target == "class" else fields["read_targets"](reader.call)
+        callback = field_type(_abi.braid_dataset_source, "read")(reader.call) if target == "class" else field_type(_abi.braid_dataset_source, "read_targets")(reader.call)
         setattr(source, "read" if target == "class" else "read_targets", callback)
         check(ready().braid_dataset_create(None, ctypes.byref(source), keep.text(keys), ctypes.byref(pointer)))
         dataset = cls.__new__(cls)
@@ -211,7 +210,7 @@ class _Reader:
     def write(self, index: int, pixels: int, target: int) -> int:
         try:
             sample, wanted = self.read(index)
-            into = np.frombuffer((ctypes.c_float * self.floats).from_address(pixels), np.float32)
+            into = np.frombuffer(memory_at(pixels, ctypes.c_float, self.floats), np.float32)
             array = np.asarray(sample)
             if array.size != self.floats:
                 raise InvalidArgumentError(f"sample {index} has shape {array.shape}, expected {self.shape}")
@@ -225,7 +224,7 @@ class _Reader:
                 values = np.asarray(wanted, np.float32).reshape(-1)
                 if values.size != self.classes:
                     raise InvalidArgumentError(f"sample {index} has {values.size} targets, expected {self.classes}")
-                np.frombuffer((ctypes.c_float * self.classes).from_address(target), np.float32)[:] = values
+                np.frombuffer(memory_at(target, ctypes.c_float, self.classes), np.float32)[:] = values
         except BaseException as problem:
             fail_by(problem)
             raise

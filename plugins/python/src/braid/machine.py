@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from . import _abi
-from ._library import Guard, Handle, Object, check, encode, lib, out, process, ready, text
+from ._library import Guard, Handle, Object, check, encode, field_type, lib, out, process, ready, text
 
 _logger = logging.getLogger("braid")
 _LEVELS = {0: logging.WARNING, 1: logging.INFO, 2: logging.DEBUG}
@@ -50,7 +50,7 @@ def _guarded_log(context: int | None, level: int, message: bytes | None) -> None
     Guard().call(_write_log, None, context, level, message)  # what a handler raises stops nothing
 
 
-_LOG = _abi.braid_log(dict(_abi.braid_log._fields_)["write"](_guarded_log), None)
+_LOG = _abi.braid_log(field_type(_abi.braid_log, "write")(_guarded_log), None)
 
 
 def _cache_folder() -> str:
@@ -91,7 +91,7 @@ class Registry(Object):
 
     def _tell(self, pointer: Any, progress: Progress) -> None:
         guard = Guard()
-        report = dict(_abi.braid_progress._fields_)["report"](
+        report = field_type(_abi.braid_progress, "report")(
             lambda _context, what, done, total: guard.call(progress, None, text(what), done, total))
         told = _abi.braid_progress(report, None)
         lib.braid_registry_set_progress(pointer, ctypes.byref(told))

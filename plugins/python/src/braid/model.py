@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ._arrays import DATA_AT, _read_address, describe, is_torch, locate, numpy_dtype
+from ._arrays import DATA_AT, DATA_IS_THERE, _read_address, describe, is_torch, locate, numpy_dtype
 from ._library import FORKED, Handle, Object, check, lib, out as room, process, ready
 from .custom import CustomOps
 from .errors import ForkedError, InvalidArgumentError
@@ -46,10 +46,10 @@ class _Shaped:
         self.plan, self.weights = plan._held(), weights._held()
         self.inputs, self.outputs = plan.inputs, plan.outputs
         self.input_types = [numpy_dtype(info.dtype) for info in plan.inputs]
-        self.output_makers = [(info.shape, numpy_dtype(info.dtype)) for info in plan.outputs]
+        self.output_makers: list[tuple[Any, Any]] = [(info.shape, numpy_dtype(info.dtype)) for info in plan.outputs]
         self.free: list[_Slot] = []
         self.used = 0
-        self.quick = DATA_AT is not None and all(dtype is not None for _, dtype in self.output_makers)
+        self.quick = DATA_IS_THERE and all(dtype is not None for _, dtype in self.output_makers)
         self.free.append(self.slot())
 
     def slot(self) -> _Slot:

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from . import _abi
-from ._library import Guard, Handle, Keep, Object, check, encode, enum_value, lib, out, process, ready, text, \
-    text_or_none
+from ._library import (Guard, Handle, Keep, Object, check, encode, enum_value, field_type, lib, out, process, ready,
+                       text, text_or_none)
 from .graph import Graph
 from .machine import Registry, default_registry
 from .train import _goes_on, interruptible
@@ -155,7 +155,7 @@ class Profile(Object):
         process.threads = True
         with self._lock, interruptible() as interrupt:
             handle = self._held()
-            options.progress = dict(_abi.braid_profile_options._fields_)["progress"](
+            options.progress = field_type(_abi.braid_profile_options, "progress")(
                 lambda _context, done, total, what: guard.call(
                     lambda: (progress is None or _goes_on(progress(done, total, text(what)))) and not interrupt.pressed,
                     False))

@@ -10,7 +10,7 @@ from typing import Any
 
 from . import _abi
 from ._arrays import locate, wrap_tensor
-from ._library import Guard, Keep, check, enum_value, lib, out, ready, text, text_or_none
+from ._library import Guard, Keep, check, enum_value, field_type, lib, out, ready, text, text_or_none
 from .data import Dataset
 from .errors import InvalidArgumentError
 from .graph import Graph
@@ -122,7 +122,7 @@ def _source(data: Any, test: Data | None, kept: Keep) -> tuple[Any, list[Dataset
         tensors = [wrap_tensor(locate(array)) for array in data]
         pointers = (ctypes.c_void_p * max(1, len(tensors)))(*[tensor.pointer for tensor in tensors])
         kept.append((tensors, pointers))
-        source.inputs = ctypes.cast(pointers, dict(_abi.braid_quantize_data._fields_)["inputs"])
+        source.inputs = ctypes.cast(pointers, field_type(_abi.braid_quantize_data, "inputs"))
         source.input_count = len(tensors)
         return source, []
     datasets = [as_dataset(data, "train")] + ([as_dataset(test, "test")] if test is not None else [])

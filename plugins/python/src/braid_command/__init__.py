@@ -6,7 +6,7 @@ import sys
 
 def main() -> None:
     """Becomes the command."""
-    command = os.path.join(os.path.dirname(os.path.abspath(__file__)), "braid", "_bin", "braid")
+    command = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "braid", "_bin", "braid")
     try:
         os.execv(command, [command, *sys.argv[1:]])
     except OSError as error:
