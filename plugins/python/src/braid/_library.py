@@ -40,6 +40,13 @@ _STATUS_NAMES = {value: name.removeprefix("BRAID_") for name, value in _abi.ENUM
 STATUS_VALUES: dict[str, int] = {name: value for value, name in _STATUS_NAMES.items()}
 
 
+def let_plugins_find_us() -> None:
+    """Plug-ins are not linked with the library: they take its functions from what is visible to all. Python loads
+    libraries for themselves; this one becomes visible, with those below it, when the first plug-in is loaded, and not
+    before, since extension modules that come later could take functions of the same names from it."""
+    ctypes.CDLL(LIBRARY, mode=ctypes.RTLD_GLOBAL)
+
+
 # --- errors ---------------------------------------------------------------------------------------------------------
 def error(status: int) -> Error:
     """The exception of a failure that the last call on this thread returned."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from . import _abi
-from ._arrays import (NAMES, Located, copy_out, desc_of, empty, fixed_shape, is_torch, locate,
+from ._arrays import (NAMES, Located, desc_of, empty, fixed_shape, is_torch, locate,
                       numpy_address, numpy_dtype)
 from ._library import (Guard, Handle, Keep, Object, check, encode, field_type, lib,
                        memory_at, out, ready, text, text_or_none)

@@ -261,9 +261,9 @@ class Graph(Object):
             check(lib.braid_graph_rename_value(pointer, value.id, encode_name(name)))
         return Value(self, name)
 
-    def set_input_shape(self, name: str, shape: Sequence[int | None]) -> None:
+    def set_input_shape(self, name: str, shape: Sequence[int]) -> None:
         """The shape of an input, in place of the declared one."""
-        dims = (ctypes.c_int64 * max(1, len(shape)))(*[-1 if size is None else size for size in shape])
+        dims = (ctypes.c_int64 * max(1, len(shape)))(*shape)
         with self._use() as pointer:
             check(lib.braid_graph_set_input_shape(pointer, self._find(name), len(shape), dims))
 

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from . import _abi
-from ._library import Guard, Handle, Object, check, encode, field_type, lib, out, process, ready, text
+from ._library import (Guard, Handle, Object, check, encode, field_type, let_plugins_find_us, lib, out, process,
+                       ready, text)
 
 _logger = logging.getLogger("braid")
 _LEVELS = {0: logging.WARNING, 1: logging.INFO, 2: logging.DEBUG}
@@ -84,6 +85,8 @@ class Registry(Object):
                 _logger.info("built programs are not kept: %s", problem)
             else:
                 check(lib.braid_registry_set_cache(pointer, encode(folder)))
+        if plugins:
+            let_plugins_find_us()
         for path in plugins:
             check(lib.braid_registry_load(pointer, encode(path)))
         if platform is not None:

@@ -71,9 +71,9 @@ class Model(Object):
             raise InvalidArgumentError(f"max_plans is {max_plans}, expected at least 1")
         self.machine = shared_machine(device, threads) if machine is None else machine
         self._graph = graph.clone()
-        for name, shape in (input_shapes or {}).items():
-            self._graph.set_input_shape(name, shape)
         self._declared = self._graph.inputs
+        for name, shape in (input_shapes or {}).items():
+            self._open(name, shape)
         self._weights = Weights(self.machine)
         self._options: dict[str, Any] = {"place": place, "fusion": fusion, "reuse": reuse}
         self._lock = threading.Lock()
@@ -83,6 +83,14 @@ class Model(Object):
         self._outputs = self._graph.outputs
         self._handle = self._weights._held()
         self._first()
+
+    def _open(self, name: str, shape: Sequence[int | None]) -> None:
+        """Another declared shape of an input; a plan is made for real ones only."""
+        names = [info.name for info in self._declared]
+        if name not in names:
+            raise InvalidArgumentError(f"there is no input {name!r}; there are {', '.join(map(repr, names))}")
+        index = names.index(name)
+        self._declared[index] = ValueInfo(name, self._declared[index].dtype, tuple(shape))
 
     def _first(self) -> None:
         """The plan of a batch of one where that is all that is open: so a model that cannot run says so at once."""
@@ -221,7 +229,7 @@ class Model(Object):
             for info, shape in zip(self._declared, shapes):
                 self._check_shape(info, shape)
             graph = self._graph
-            if any(info.shape != shape for info, shape in zip(self._declared, shapes)):
+            if any(info.shape != shape for info, shape in zip(graph.inputs, shapes)):
                 graph = graph.clone()
                 for info, shape in zip(self._declared, shapes):
                     graph.set_input_shape(info.name, shape)

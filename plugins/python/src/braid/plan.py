@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from . import _abi
-from ._arrays import (NAMES, Located, describe, empty, fixed_shape, is_torch, locate, shape_of, wrap_tensor)
+from ._arrays import (NAMES, Located, describe, empty, is_torch, locate, shape_of, wrap_tensor)
 from ._library import Handle, Object, check, encode, encode_name, error, lib, out, ready, take_text, text
 from .errors import InvalidArgumentError, UnsupportedError
 from .machine import Machine
