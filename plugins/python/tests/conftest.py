@@ -82,3 +82,20 @@ def recording() -> tuple[braid.Graph, list[tuple[int, int]]]:
 
 
 Maker = Callable[..., braid.Graph]
+
+
+def build_plugin(compiler: list[str], source: Path, folder: Path) -> Path:
+    """A plug-in as its users build it."""
+    import subprocess
+
+    made = folder / f"{source.stem}.so"
+    subprocess.run([*compiler, "-shared", "-fPIC", "-O1", str(source), "-o", str(made), "-I", braid.get_include(),
+                    "-I", str(TREE / "include")], check=True)
+    return made
+
+
+@pytest.fixture(scope="session")
+def tutor(compiler: list[str], tmp_path_factory: pytest.TempPathFactory) -> braid.Machine:
+    """A machine with a device that has memory of its own: the example's."""
+    plugin = build_plugin(compiler, TREE / "examples/plugin.c", tmp_path_factory.mktemp("plugin"))
+    return braid.Machine("tutor cpu", registry=braid.Registry(plugins=[plugin]))

@@ -9,16 +9,17 @@ from __future__ import annotations
 
 import atexit
 import collections
+import contextlib
 import ctypes
 import os
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from . import _abi
-from .errors import BY_STATUS, ClosedError, Error, ForkedError, InternalError
+from .errors import BY_STATUS, BusyError, ClosedError, Error, ForkedError, InternalError
 
 PACKAGE = os.path.dirname(os.path.abspath(__file__))
 LIBRARY = os.path.join(PACKAGE, "_lib", "libbraid.so")
@@ -110,7 +111,8 @@ class Handle:
         self._release = release
         self.keeps = keeps
 
-    def __del__(self) -> None:
+    def destroy(self) -> None:
+        """Destroys the object now: the caller knows that nobody else uses it."""
         pointer, self.pointer = self.pointer, None
         if not pointer or process.forked:
             return
@@ -119,6 +121,8 @@ class Handle:
             _deferred.append((self._release, pointer, self.keeps))
         else:
             self._release(pointer)
+
+    __del__ = destroy
 
 
 def _release_deferred() -> None:
@@ -168,6 +172,47 @@ class Object:
 
     def __exit__(self, *exception: object) -> None:
         self.close()
+
+
+class Exclusive(Object):
+    """An object that one thread uses at a time, and that has something to end when it is closed: a file, a lock, threads.
+    So closing waits for the call of another thread and then takes effect at once, even where a traceback still holds
+    the handle."""
+
+    _user: int | None = None
+
+    def _own(self, handle: Handle) -> None:
+        self._handle = handle
+        self._lock = threading.Lock()
+
+    @contextlib.contextmanager
+    def _alone(self) -> Iterator[Handle]:
+        if not self._lock.acquire(blocking=False):
+            raise BusyError(f"this {type(self).__name__} is in use: another thread, or a callback of its own, is in a "
+                            "call of it")
+        self._user = threading.get_ident()
+        try:
+            yield self._held()
+        finally:
+            self._user = None
+            self._lock.release()
+
+    def close(self) -> None:
+        """Ends what it does, waiting for the call of another thread, and frees it. Calling it again has no effect."""
+        handle = self._handle
+        if handle is None:
+            return
+        if process.forked:
+            self._handle = None
+            return
+        if self._user == threading.get_ident():
+            raise BusyError(f"this {type(self).__name__} cannot be closed by a callback of its own")
+        with self._lock:
+            self._handle = None
+            self._destroy(handle)
+
+    def _destroy(self, handle: Handle) -> None:
+        handle.destroy()
 
 
 # What calls Python from threads of its own must have ended before the interpreter does.

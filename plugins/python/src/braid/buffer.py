@@ -140,6 +140,8 @@ class Buffer(Object):
             raise BufferError(f"the buffer is in host memory, not on DLPack's device {dl_device}")
         if copy:
             raise BufferError("the buffer is exported as it is, without a copy; numpy() copies it")
+        if self.host_address is None:
+            raise BufferError(f"the buffer is in the memory of {self.device}, expected host memory: numpy() copies it")
         tensor = out()
         if max_version is not None and max_version[0] >= 1:
             check(lib.braid_buffer_export_dlpack_versioned(handle.pointer, ctypes.byref(tensor)))
@@ -152,7 +154,7 @@ class Buffer(Object):
         return self._capsule(handle, tensor, _PLAIN, _drop_plain)
 
     def _capsule(self, handle: Handle, tensor: Any, name: Any, drop: Any) -> Any:
-        _Exported(handle, tensor.value, name is _VERSIONED)
+        _export(handle, tensor.value, name is _VERSIONED)
         return _capsule_new(tensor, name, ctypes.cast(drop, ctypes.c_void_p))
 
     def __dlpack_device__(self) -> tuple[int, int]:
@@ -266,24 +268,27 @@ class Buffer(Object):
         return made
 
 
-class _Exported:
-    """Keeps the handle of a buffer, and so the array below it, until the other library calls the tensor's deleter:
-    the library's own reference does not hold Python's objects."""
+# The handles of buffers that other libraries have tensors of, and so the arrays below them, until these call the tensor's
+# deleter: the library's own reference does not hold Python's objects. One function is the deleter of all, since one that
+# is freed while it runs would return to freed memory.
+_Deleter = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+_exported: dict[int, tuple[Handle, int]] = {}
 
-    _all: dict[int, Any] = {}
 
-    def __init__(self, handle: Handle, address: int, versioned: bool) -> None:
-        tensor = (_Versioned if versioned else _ManagedTensor).from_address(address)
-        original = ctypes.cast(tensor.deleter, ctypes.c_void_p).value
-        chained = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(original or 0)
+def _delete_exported(address: int, exported: Any = _exported, deleter: Any = _Deleter) -> None:
+    handle, original = exported.pop(address)
+    deleter(original)(address)
+    del handle
 
-        def delete(self_address: int) -> None:
-            chained(self_address)
-            _Exported._all.pop(address, None)
 
-        replacement = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(delete)
-        tensor.deleter = replacement
-        _Exported._all[address] = (handle, replacement, chained)
+_delete = _Deleter(_delete_exported)
+
+
+def _export(handle: Handle, address: int, versioned: bool) -> None:
+    tensor = (_Versioned if versioned else _ManagedTensor).from_address(address)
+    original = ctypes.cast(tensor.deleter, ctypes.c_void_p).value or 0
+    _exported[address] = (handle, original)
+    tensor.deleter = _delete
 
 
 # --- single ops -------------------------------------------------------------------------------------------------------

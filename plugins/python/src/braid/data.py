@@ -13,7 +13,7 @@ import numpy as np
 
 from . import _abi
 from ._arrays import copy_out, locate
-from ._library import (Guard, Handle, Keep, Object, check, close_at_exit, encode, enum_names, enum_value, fail_by,
+from ._library import (Exclusive, Guard, Handle, Keep, Object, check, close_at_exit, encode, enum_names, enum_value, fail_by,
                        field_type, lib, memory_at, out, ready, text)
 from .errors import InvalidArgumentError, OutOfRangeError
 
@@ -263,7 +263,7 @@ class Batch:
     step: int
 
 
-class Loader(Object):
+class Loader(Exclusive):
     """Batches without end: after the last of an epoch comes the first of the next. Iterating gives one epoch."""
 
     def __init__(self, dataset: Dataset, batch: int, *, seed: int = 0, shuffle: bool = False, augment: bool = False,
@@ -273,20 +273,20 @@ class Loader(Object):
         options = _abi.braid_loader_options(batch, seed, shuffle, augment, mixup, label_noise, keep_last, threads, depth)
         check(ready().braid_loader_create(below.pointer, ctypes.byref(options), first_epoch, first_step,
                                           ctypes.byref(pointer)))
-        self._handle = Handle(pointer.value, lib.braid_loader_destroy, below)
-        self._dataset, self._batch, self._lock = dataset, batch, threading.Lock()
+        self._own(Handle(pointer.value, lib.braid_loader_destroy, below))
+        self._dataset, self._batch = dataset, batch
         self._info = dataset.info
+        self._steps = int(lib.braid_loader_steps(pointer))
         close_at_exit(self)
 
     def __len__(self) -> int:
         """Batches in an epoch."""
-        handle = self._held()
-        return int(lib.braid_loader_steps(handle.pointer))
+        return self._steps
 
     def next(self) -> Batch:
         """The next batch, copied."""
-        handle, batch = self._held(), _abi.braid_batch()
-        with self._lock:
+        batch = _abi.braid_batch()
+        with self._alone() as handle:
             status = lib.braid_loader_next(handle.pointer, ctypes.byref(batch))
             self._dataset._reraise()
             check(status)

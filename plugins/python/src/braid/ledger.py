@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import ctypes
 import os
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from . import _abi
-from ._library import Guard, Handle, Keep, Object, check, encode, lib, out, process, ready, text, text_or_none
+from ._library import Exclusive, Guard, Handle, Keep, check, encode, lib, out, process, ready, text, text_or_none
 from .data import Dataset
 from .machine import default_registry
 from .train import ModelSource, _goes_on, as_graph, interruptible
@@ -44,20 +43,19 @@ class AuditResult:
     what: str
 
 
-class Ledger(Object):
+class Ledger(Exclusive):
     """A ledger, read as a whole; its chain of hashes is checked."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         pointer = out()
         check(ready().braid_ledger_open(None, encode(path), ctypes.byref(pointer)))
-        self._handle = Handle(pointer.value, lib.braid_ledger_close)
-        self._lock = threading.Lock()
+        self._own(Handle(pointer.value, lib.braid_ledger_close))
 
     @property
     def info(self) -> LedgerInfo:
         """What it has."""
-        handle = self._held()
-        info = lib.braid_ledger_get_info(handle.pointer)
+        with self._alone() as handle:
+            info = lib.braid_ledger_get_info(handle.pointer)
         return LedgerInfo(text_or_none(info.model), info.steps, info.values, info.parameters, text(info.chain),
                           info.torn)
 
@@ -73,8 +71,7 @@ class Ledger(Object):
         options = _abi.braid_audit_options(keep.text(device), keep.text(place), threads, registry.pointer,
                                            keep.text(trace), keep.text(checkpoints), first, last)
         process.threads = True
-        with self._lock, graph._use() as forward, interruptible() as interrupt:
-            handle = self._held()
+        with self._alone() as handle, graph._use() as forward, interruptible() as interrupt:
             callback = _abi.braid_audit_callback(lambda _context, done, total: guard.call(
                 lambda: (progress is None or _goes_on(progress(done, total))) and not interrupt.pressed, False))
             status = ready().braid_audit(handle.pointer, forward, data._held().pointer, ctypes.byref(options),

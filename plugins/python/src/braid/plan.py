@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from . import _abi
 from ._arrays import (NAMES, Located, describe, empty, is_torch, locate, shape_of, wrap_tensor)
-from ._library import Handle, Object, check, encode, encode_name, error, lib, out, ready, take_text, text
+from ._library import (Exclusive, Handle, Object, check, encode, encode_name, error, lib, out, process, ready,
+                       take_text, text)
 from .errors import InvalidArgumentError, UnsupportedError
 from .machine import Machine
 
@@ -305,7 +306,7 @@ def make_output(info: ValueInfo, like_torch: bool, machine: Machine) -> Any:
     return array
 
 
-class Execution(Object):
+class Execution(Exclusive):
     """The activations and tasks of a run of a plan. Several may be in flight; each is used by one thread at a time."""
 
     def __init__(self, plan: Plan, weights: Weights | None = None) -> None:
@@ -313,9 +314,9 @@ class Execution(Object):
         shared = weights._held() if weights is not None else None
         pointer = out()
         check(ready().braid_execution_create(below.pointer, shared.pointer if shared else None, ctypes.byref(pointer)))
-        self._handle = Handle(pointer.value, lib.braid_execution_destroy, below, shared)
+        self._own(Handle(pointer.value, lib.braid_execution_destroy, below, shared))
         self.plan = plan
-        self._lock = threading.Lock()
+        self._cancelling = threading.Lock()
         self._flying: Arrays | None = None
         self._bound: dict[tuple[bool, int], Buffer] = {}
 
@@ -327,8 +328,7 @@ class Execution(Object):
     def submit(self, *inputs: Any, out: Any = None) -> None:
         """Starts a run and returns; the arrays must not change until wait has returned. Without inputs, and for all
         that buffers are bound to, the bound buffers are used."""
-        with self._lock:
-            handle = self._held()
+        with self._alone() as handle:
             arrays = self._gather(inputs, out)
             check(lib.braid_execution_submit(handle.pointer, arrays.inputs, arrays.outputs, None, None))
             self._flying = arrays
@@ -353,22 +353,31 @@ class Execution(Object):
     def wait(self, timeout: float | None = None) -> Outputs:
         """Waits for the end of the run and returns its outputs. TimedOutError after `timeout` seconds: it is still in
         flight."""
-        handle = self._held()
         limit = -1 if timeout is None else max(0, int(timeout * 1e9))
-        arrays = self._flying
-        status = lib.braid_execution_wait(handle.pointer, limit)
-        if status == _abi.BRAID_DEVICE_LOST:
-            _LOST.append((handle, arrays))  # its tasks may use the memory for ever
-        if status:
-            raise error(status)
-        if arrays is None:
-            raise InvalidArgumentError("no run was submitted")
-        return arrays.value()
+        with self._alone() as handle:
+            arrays = self._flying
+            status = lib.braid_execution_wait(handle.pointer, limit)
+            if status == _abi.BRAID_DEVICE_LOST:
+                _LOST.append(arrays)  # tasks may use the memory for ever
+            if status:
+                raise error(status)
+            assert arrays is not None
+            return arrays.value()
 
     def cancel(self) -> None:
         """Cancels what has not started; the run then ends with CancelledError. Any thread."""
-        handle = self._held()
-        lib.braid_execution_cancel(handle.pointer)
+        with self._cancelling:
+            lib.braid_execution_cancel(self._held().pointer)
+
+    def close(self) -> None:
+        """Cancels a run in flight, waits for its end, and frees the execution."""
+        if not self.closed and not process.forked:
+            self.cancel()
+        super().close()
+
+    def _destroy(self, handle: Handle) -> None:
+        with self._cancelling:
+            handle.destroy()
 
     def bind_input(self, index: int, buffer: Buffer | None) -> None:
         """Binds a buffer to an input for the following runs; None unbinds."""
@@ -379,8 +388,7 @@ class Execution(Object):
         self._bind(False, index, buffer, lib.braid_execution_bind_output)
 
     def _bind(self, is_input: bool, index: int, buffer: Buffer | None, bind: Any) -> None:
-        with self._lock:
-            handle = self._held()
+        with self._alone() as handle:
             check(bind(handle.pointer, index, buffer._held().pointer if buffer is not None else None))
             if buffer is None:
                 self._bound.pop((is_input, index), None)

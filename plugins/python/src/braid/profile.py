@@ -6,13 +6,12 @@ from __future__ import annotations
 import ctypes
 import math
 import os
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from . import _abi
-from ._library import (Guard, Handle, Keep, Object, check, encode, enum_value, field_type, lib, out, process, ready,
+from ._library import (Exclusive, Guard, Handle, Keep, check, encode, enum_value, field_type, lib, out, process, ready,
                        text, text_or_none)
 from .graph import Graph
 from .machine import Registry, default_registry
@@ -89,21 +88,19 @@ def _entry(one: Any) -> ProfileEntry:
                         _number(one.bytes), _number(one.macs), text_or_none(one.why), text_or_none(one.stale))
 
 
-class Profile(Object):
+class Profile(Exclusive):
     """A database of times and energies. `access`: "read", or "write", which makes it if it is not there."""
 
     def __init__(self, path: str | os.PathLike[str], access: str = "read") -> None:
         pointer = out()
         mode = enum_value("braid_profile_access", "BRAID_PROFILE_", access, "access")
         check(ready().braid_profile_db_open(None, encode(path), mode, ctypes.byref(pointer)))
-        self._handle = Handle(pointer.value, lib.braid_profile_db_close)
-        self._lock = threading.Lock()
+        self._own(Handle(pointer.value, lib.braid_profile_db_close))
         self.path = os.fspath(path)
 
     def _list(self, make: Callable[[Any], Any], check_days: float | None, registry: Registry | None) -> Any:
         found = _abi.braid_profile_list()
-        with self._lock:
-            handle = self._held()
+        with self._alone() as handle:
             check(lib.braid_profile_list_create(handle.pointer, None, ctypes.byref(found)))
         try:
             if check_days is not None:
@@ -130,8 +127,7 @@ class Profile(Object):
     def add(self, path_or_name: str | os.PathLike[str]) -> int:
         """Adds the rows of a profile file, or of the library's profile of this name; how many."""
         count = ctypes.c_size_t()
-        with self._lock:
-            handle = self._held()
+        with self._alone() as handle:
             check(lib.braid_profile_import(handle.pointer, encode(path_or_name), ctypes.byref(count)))
         return count.value
 
@@ -153,8 +149,7 @@ class Profile(Object):
             options.seconds = seconds
         below = (registry or default_registry())._held()
         process.threads = True
-        with self._lock, interruptible() as interrupt:
-            handle = self._held()
+        with self._alone() as handle, interruptible() as interrupt:
             options.progress = field_type(_abi.braid_profile_options, "progress")(
                 lambda _context, done, total, what: guard.call(
                     lambda: (progress is None or _goes_on(progress(done, total, text(what)))) and not interrupt.pressed,

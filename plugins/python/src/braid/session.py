@@ -11,7 +11,7 @@ from typing import Any
 
 from . import _abi
 from ._arrays import NAMES, empty, locate, shape_of, wrap_tensor
-from ._library import Handle, Keep, Object, check, encode_name, lib, out as room, process, ready, text
+from ._library import Exclusive, Handle, Keep, check, encode_name, lib, out as room, process, ready, text
 from .errors import NotFoundError, UnsupportedError
 from .graph import Graph
 from .machine import Machine, default_registry, machine as shared_machine
@@ -30,7 +30,7 @@ class SessionStats:
     prepare_ms: float
 
 
-class Session(Object):
+class Session(Exclusive):
     """A graph prepared to run. It is used by one thread at a time: BusyError while another one is in a call.
 
     The options are those of braid_session_options: `training` keeps parameters and states from run to run; `timeout`
@@ -60,7 +60,7 @@ class Session(Object):
             graph_handle = graph._held()
             self._stored = {value.name: ValueInfo(value.name, value.dtype or "", value.shape)
                             for value in graph.values() if value.kind in ("parameter", "state")}
-        self._handle = Handle(pointer.value, lib.braid_session_destroy, handles, graph_handle.keeps)
+        self._own(Handle(pointer.value, lib.braid_session_destroy, handles, graph_handle.keeps))
         self.machine = machine
         self.inputs = self._ends(lib.braid_session_input_count, lib.braid_session_input, lib.braid_session_input_name)
         self.outputs = self._ends(lib.braid_session_output_count, lib.braid_session_output,
@@ -76,10 +76,10 @@ class Session(Object):
 
     def run(self, *inputs: Any, out: Any = None) -> Outputs:
         """Runs the graph once: as Model.run, with the shapes that the session was made for."""
-        handle = self._held()
-        arrays = gather(inputs, self.inputs, self.outputs, out, self.machine)
-        check(lib.braid_session_run(handle.pointer, arrays.inputs, arrays.outputs))
-        return arrays.value()
+        with self._alone() as handle:
+            arrays = gather(inputs, self.inputs, self.outputs, out, self.machine)
+            check(lib.braid_session_run(handle.pointer, arrays.inputs, arrays.outputs))
+            return arrays.value()
 
     def __call__(self, *inputs: Any, out: Any = None) -> Outputs:
         """As run."""
@@ -87,7 +87,6 @@ class Session(Object):
 
     def read(self, name: str, into: Any = None) -> Any:
         """A copy of a parameter or state; `into`: an array of its type and shape that takes it."""
-        handle = self._held()
         if into is None:
             if name not in self._stored:
                 known = ", ".join(map(repr, self._stored)) or "none"
@@ -97,44 +96,45 @@ class Session(Object):
             if into is None:
                 raise UnsupportedError(f"{name!r} is {info.dtype}, which NumPy has with the package ml_dtypes only")
         tensor = wrap_tensor(locate(into, None, "the array", True, False))
-        check(lib.braid_session_read(handle.pointer, encode_name(name), tensor.pointer))
+        with self._alone() as handle:
+            check(lib.braid_session_read(handle.pointer, encode_name(name), tensor.pointer))
         return into
 
     def write(self, name: str, value: Any) -> None:
         """Gives a parameter or state another value."""
-        handle, tensor = self._held(), wrap_tensor(locate(value))
-        check(lib.braid_session_write(handle.pointer, encode_name(name), tensor.pointer))
+        tensor = wrap_tensor(locate(value))
+        with self._alone() as handle:
+            check(lib.braid_session_write(handle.pointer, encode_name(name), tensor.pointer))
 
     def store(self, graph: Graph) -> None:
         """Gives the constants, parameters and states of a graph that have the name of one here its current contents;
         graph.save_onnx then saves what was trained."""
-        handle = self._held()
-        with graph._use() as pointer:
+        with self._alone() as handle, graph._use() as pointer:
             check(lib.braid_session_store(handle.pointer, pointer))
 
     def lines(self) -> list[PlanLine]:
         """The tasks of a run, with the times measured so far."""
-        handle = self._held()
-        return [plan_line(lib.braid_session_plan(handle.pointer, index))
-                for index in range(lib.braid_session_plan_count(handle.pointer))]
+        with self._alone() as handle:
+            return [plan_line(lib.braid_session_plan(handle.pointer, index))
+                    for index in range(lib.braid_session_plan_count(handle.pointer))]
 
     def offers(self, line: int) -> list[Offer]:
         """The candidates for a task, of a session made with `explain`."""
-        handle = self._held()
-        return [plan_offer(lib.braid_session_offer(handle.pointer, line, index))
-                for index in range(lib.braid_session_offer_count(handle.pointer, line))]
+        with self._alone() as handle:
+            return [plan_offer(lib.braid_session_offer(handle.pointer, line, index))
+                    for index in range(lib.braid_session_offer_count(handle.pointer, line))]
 
     def stats(self) -> SessionStats:
         """Sizes, and how long preparing took."""
-        handle = self._held()
-        stats = lib.braid_session_get_stats(handle.pointer)
+        with self._alone() as handle:
+            stats = lib.braid_session_get_stats(handle.pointer)
         return SessionStats(stats.nodes, stats.conversions, stats.arena_bytes, stats.unshared_bytes,
                             stats.parameter_bytes, stats.prepare_ms)
 
     def save_trace(self) -> None:
         """Completes the trace file; closing does it, too."""
-        handle = self._held()
-        check(lib.braid_session_save_trace(handle.pointer))
+        with self._alone() as handle:
+            check(lib.braid_session_save_trace(handle.pointer))
 
 
 def fill_session_options(options: Any, keep: Keep, *, training: bool = False, fusion: bool = True, reuse: bool = True,

@@ -8,7 +8,6 @@ import dataclasses
 import math
 import os
 import signal
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Union
@@ -16,10 +15,10 @@ from typing import Any, Union
 import numpy as np
 
 from . import _abi
-from ._library import (Guard, Handle, Keep, Object, check, close_at_exit, encode, enum_value, lib, main_thread, out,
+from ._library import (Exclusive, Guard, Handle, Keep, check, close_at_exit, encode, enum_value, lib, main_thread, out,
                        process, ready)
 from .data import Array, Dataset
-from .errors import BusyError, InvalidArgumentError
+from .errors import InvalidArgumentError
 from .graph import Graph, load_graph
 from .machine import Machine, Registry, default_registry
 from .model import Model
@@ -330,7 +329,7 @@ def _goes_on(answer: Any) -> bool:
 Callback = Callable[[Progress], Any]
 
 
-class Trainer(Object):
+class Trainer(Exclusive):
     """Trains a model: a forward graph with the samples as its input and the scores as its first output.
 
     After `run`, `graph()` is the model with its parameters, and `history` has the Progress of each epoch. Options are
@@ -354,8 +353,8 @@ class Trainer(Object):
             self._reraise()
             check(status)
             graph_keeps = graph._held().keeps
-        self._handle = Handle(pointer.value, lib.braid_trainer_destroy, handles, below, graph_keeps)
-        self._lock = threading.Lock()
+        self._own(Handle(pointer.value, lib.braid_trainer_destroy, handles, below, graph_keeps))
+        self.resumed = bool(lib.braid_trainer_resumed(pointer))  # whether it goes on from a checkpoint
         self.history: list[Progress] = []
         self.stopped = False
         close_at_exit(self)
@@ -364,21 +363,6 @@ class Trainer(Object):
         self._train._reraise()
         if self._test is not None:
             self._test._reraise()
-
-    @contextlib.contextmanager
-    def _alone(self) -> Iterator[Handle]:
-        if not self._lock.acquire(blocking=False):
-            raise BusyError("the trainer is in use: another thread, or a callback of its own, is in a call of it")
-        try:
-            yield self._held()
-        finally:
-            self._lock.release()
-
-    @property
-    def resumed(self) -> bool:
-        """Whether it goes on from a checkpoint."""
-        handle = self._held()
-        return bool(lib.braid_trainer_resumed(handle.pointer))
 
     def run(self, on_step: Callback | None = None, on_epoch: Callback | None = None) -> Trainer:
         """Trains to the end of the last epoch, or until a callback returns False (`stopped` is then set): on_step is
