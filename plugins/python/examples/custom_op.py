@@ -1,6 +1,7 @@
 """An op that Braid does not have, used in a graph, and run. It computes x * x * x, element by element."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import braid
 import numpy as np
@@ -16,7 +17,7 @@ def as_input(attributes: braid.Attributes, inputs: Sequence[braid.Shaped | None]
 
 
 @ops.add("example.Cube", inputs=1, infer=as_input)
-def cube(attributes: braid.Attributes, inputs: Sequence[np.ndarray | None], outputs: Sequence[np.ndarray]) -> None:
+def cube(attributes: braid.Attributes, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
     np.power(inputs[0], 3, out=outputs[0])
 
 

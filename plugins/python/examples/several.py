@@ -14,7 +14,7 @@ runs = []
 for batch in (1, 4):
     sized = graph.clone()
     image = sized.inputs[0]
-    sized.set_input_shape(image.name, (batch, *(image.shape or ())[1:]))
+    sized.set_input_shape(image.name, [batch, *(size or 1 for size in (image.shape or ())[1:])])
     runs.append(braid.Plan(machine, sized).execution(weights))
 for run in runs:
     run.submit(np.zeros(run.plan.inputs[0].shape or (), np.float32))

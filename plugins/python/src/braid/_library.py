@@ -1,9 +1,9 @@
 """The loaded library, and what all modules need of it: errors as exceptions, handles that own C objects, callbacks.
 
-A handle owns one C object and refers to the handles that it was made from, and to nothing else. So handles are in no
-cycle, the last reference to one destroys its object, and objects are destroyed before what they stand on, whatever the
-garbage collector does with the Python objects above. A call holds the handle that it uses: closing an object while
-another thread is in a call takes effect when that call returns."""
+A handle owns one C object and refers to the handles that it was made from. The last reference to a handle destroys its
+object, and objects are destroyed before what they stand on, in whatever order the garbage collector ends them. A call
+holds the handle that it uses: closing an object while another thread is in a call takes effect when that call
+returns."""
 
 from __future__ import annotations
 
@@ -25,9 +25,25 @@ PACKAGE = os.path.dirname(os.path.abspath(__file__))
 LIBRARY = os.path.join(PACKAGE, "_lib", "libbraid.so")
 
 
+@contextlib.contextmanager
+def _short_spins() -> Iterator[None]:
+    """Threads of GNU's OpenMP that wait for others spin for about 15 ms before they sleep, which makes small networks
+    many times slower where other programs use the CPUs, too. It reads how long when it is loaded; the braid command
+    sets half a millisecond for itself in the same way. What the user has set counts."""
+    unset = "GOMP_SPINCOUNT" not in os.environ and "OMP_WAIT_POLICY" not in os.environ
+    if unset:
+        os.environ["GOMP_SPINCOUNT"] = "10000"
+    try:
+        yield
+    finally:
+        if unset:
+            del os.environ["GOMP_SPINCOUNT"]
+
+
 def _load() -> ctypes.CDLL:
     try:
-        return _abi.bind(LIBRARY)
+        with _short_spins():
+            return _abi.bind(LIBRARY)
     except OSError as error:
         raise ImportError(
             f"Braid's library cannot be loaded: {error}. If a library is missing, install the package of the system "
@@ -71,6 +87,7 @@ class _Process:
 
     threads = False
     forked = False
+    ending = False
 
 
 process = _Process
@@ -98,41 +115,83 @@ def ready() -> Any:
 
 # --- handles --------------------------------------------------------------------------------------------------------
 _in_callback = threading.local()
-_deferred: collections.deque[tuple[Any, int, Any]] = collections.deque()
+_deferred: collections.deque[tuple[Any, int]] = collections.deque()
+
+
+_count_lock = threading.RLock()
+
+
+def _handles_in(keeps: Iterable[Any]) -> Iterator[Handle]:
+    for keep in keeps:
+        if isinstance(keep, Handle):
+            yield keep
+        elif isinstance(keep, (tuple, list)):
+            yield from _handles_in(keep)
 
 
 class Handle:
     """Owns a C object. `keeps`: handles, and memory and functions that the object uses."""
 
-    __slots__ = ("pointer", "_release", "keeps", "__weakref__")
+    __slots__ = ("pointer", "_release", "keeps", "_below", "_users", "_dropped", "__weakref__")
 
     def __init__(self, pointer: int | None, release: Callable[[int], None], *keeps: Any) -> None:
         self.pointer = pointer
         self._release = release
-        self.keeps = keeps
+        self.keeps: tuple[Any, ...] = ()
+        self._users = 0  # handles whose objects stand on this one
+        self._dropped = False
+        self._below: tuple[Handle, ...] = ()
+        self.hold(*keeps)
 
-    def destroy(self) -> None:
-        """Destroys the object now: the caller knows that nobody else uses it."""
-        pointer, self.pointer = self.pointer, None
-        if not pointer or process.forked:
+    def hold(self, *keeps: Any) -> None:
+        """The object uses these, too."""
+        self.keeps += keeps
+        below = tuple(_handles_in(keeps))
+        self._below += below
+        with _count_lock:
+            for handle in below:
+                handle._users += 1
+
+    # Defaults hold what is needed when the interpreter ends and modules are emptied.
+    def destroy(self, process: Any = process, local: Any = _in_callback, later: Any = _deferred,
+                lock: Any = _count_lock) -> None:
+        """Destroys the object now, or with the last one that stands on it: the collector ends the members of a cycle,
+        and all that only they refer to, in any order."""
+        if process.forked:
+            return
+        with lock:
+            if self._users:
+                self._dropped = True
+                return
+            pointer, self.pointer = self.pointer, None
+        if not pointer:
             return
         # A collection may begin inside a callback, while the library holds locks.
-        if getattr(_in_callback, "depth", 0):
-            _deferred.append((self._release, pointer, self.keeps))
+        if getattr(local, "depth", 0):
+            later.append((self, pointer))
         else:
-            self._release(pointer)
+            self._finish(pointer)
 
     __del__ = destroy
+
+    def _finish(self, pointer: int, lock: Any = _count_lock) -> None:
+        self._release(pointer)
+        below, self._below, self.keeps = self._below, (), ()
+        for handle in below:
+            with lock:
+                handle._users -= 1
+                dropped = handle._dropped and not handle._users
+            if dropped:
+                handle.destroy()
 
 
 def _release_deferred() -> None:
     while _deferred and not getattr(_in_callback, "depth", 0):
         try:
-            release, pointer, keeps = _deferred.popleft()
+            handle, pointer = _deferred.popleft()
         except IndexError:
             return
-        release(pointer)
-        del keeps
+        handle._finish(pointer)
 
 
 def out() -> ctypes.c_void_p:
@@ -225,6 +284,7 @@ def close_at_exit(thing: Object) -> None:
 
 @atexit.register
 def _close_all() -> None:
+    process.ending = True
     if process.forked:
         return
     for thing in list(_closed_at_exit):
@@ -255,6 +315,12 @@ class Guard:
         raised, self.raised = self.raised, None
         if raised is not None:
             raise raised
+
+
+def immortal(function: Any) -> Any:
+    """A callback that C may call as long as the process lives, also when the interpreter has ended its modules."""
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(function))
+    return function
 
 
 def fail(status: str, sentence: str) -> int:

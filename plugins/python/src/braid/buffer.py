@@ -9,7 +9,7 @@ from typing import Any
 from . import _abi
 from ._arrays import (NAMES, Located, desc_of, empty, fixed_shape, is_torch, locate,
                       numpy_address, numpy_dtype)
-from ._library import (Guard, Handle, Keep, Object, check, encode, field_type, lib,
+from ._library import (Guard, Handle, Keep, Object, check, encode, field_type, immortal, lib,
                        memory_at, out, ready, text, text_or_none)
 from .errors import InvalidArgumentError, UnsupportedError
 from .machine import Candidate, Machine, machine as shared_machine
@@ -45,15 +45,17 @@ _raw_is = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)(("Py
 _raw_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)(("PyCapsule_GetPointer", _python))
 
 
-def _drop(capsule: int, name: ctypes.c_char_p, kind: Any) -> None:
+def _drop(capsule: int, name: ctypes.c_char_p, kind: Any, is_one: Any = _raw_is, pointer: Any = _raw_pointer) -> None:
     """Frees a tensor whose capsule goes without having been taken by another library, which would have renamed it."""
-    if _raw_is(capsule, name):
-        address = _raw_pointer(capsule, name)
+    if is_one(capsule, name):
+        address = pointer(capsule, name)
         kind.from_address(address).deleter(address)
 
 
-_drop_plain = _CapsuleDestructor(lambda capsule: _drop(capsule, _PLAIN, _ManagedTensor))
-_drop_versioned = _CapsuleDestructor(lambda capsule: _drop(capsule, _VERSIONED, _Versioned))
+_drop_plain = immortal(_CapsuleDestructor(
+    lambda capsule, drop=_drop, name=_PLAIN, kind=_ManagedTensor: drop(capsule, name, kind)))
+_drop_versioned = immortal(_CapsuleDestructor(
+    lambda capsule, drop=_drop, name=_VERSIONED, kind=_Versioned: drop(capsule, name, kind)))
 
 
 class Buffer(Object):
@@ -281,7 +283,7 @@ def _delete_exported(address: int, exported: Any = _exported, deleter: Any = _De
     del handle
 
 
-_delete = _Deleter(_delete_exported)
+_delete = immortal(_Deleter(_delete_exported))
 
 
 def _export(handle: Handle, address: int, versioned: bool) -> None:

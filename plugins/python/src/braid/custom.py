@@ -62,7 +62,7 @@ class Attributes:
 
 
 Infer = Callable[[Attributes, Sequence["Shaped | None"]], Sequence[Shaped]]
-Compute = Callable[[Attributes, Sequence["Array | None"], Sequence[Array]], None]
+Compute = Callable[[Attributes, Sequence[Any], Sequence[Array]], None]
 
 
 class CustomOps(Object):
@@ -109,7 +109,7 @@ class CustomOps(Object):
         handle = self._held()
         with graph._use() as pointer:
             lib.braid_graph_use_custom_ops(pointer, handle.pointer)
-            graph._held().keeps += (handle,)
+            graph._held().hold(handle)
         return graph
 
 

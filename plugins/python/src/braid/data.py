@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from . import _abi
-from ._arrays import copy_out, locate
+from ._arrays import copy_out, locate, numpy_address
 from ._library import (Exclusive, Guard, Handle, Keep, Object, check, close_at_exit, encode, enum_names, enum_value, fail_by,
-                       field_type, lib, memory_at, out, ready, text)
+                       field_type, lib, out, ready, text)
 from .errors import InvalidArgumentError, OutOfRangeError
 
 Array = np.ndarray[Any, Any]
@@ -210,21 +210,20 @@ class _Reader:
     def write(self, index: int, pixels: int, target: int) -> int:
         try:
             sample, wanted = self.read(index)
-            into = np.frombuffer(memory_at(pixels, ctypes.c_float, self.floats), np.float32)
-            array = np.asarray(sample)
+            array = np.ascontiguousarray(sample, np.float32)
             if array.size != self.floats:
                 raise InvalidArgumentError(f"sample {index} has shape {array.shape}, expected {self.shape}")
-            into[:] = array.reshape(-1)
+            ctypes.memmove(pixels, numpy_address(array), 4 * self.floats)
             if self.target == "class":
                 number = int(wanted)
                 if not 0 <= number < self.classes:
                     raise InvalidArgumentError(f"sample {index} has class {number} of {self.classes}")
                 ctypes.c_int32.from_address(target).value = number
             else:
-                values = np.asarray(wanted, np.float32).reshape(-1)
+                values = np.ascontiguousarray(wanted, np.float32)
                 if values.size != self.classes:
                     raise InvalidArgumentError(f"sample {index} has {values.size} targets, expected {self.classes}")
-                np.frombuffer(memory_at(target, ctypes.c_float, self.classes), np.float32)[:] = values
+                ctypes.memmove(target, numpy_address(values), 4 * self.classes)
         except BaseException as problem:
             fail_by(problem)
             raise

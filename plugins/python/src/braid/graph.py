@@ -8,7 +8,7 @@ import os
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from . import _abi
 from ._arrays import NAMES, copy_out, desc_of, make_tensor, shape_of
@@ -226,6 +226,14 @@ class Graph(Object):
         with self._use() as pointer:
             check(lib.braid_graph_add_tensor(pointer, encode_name(name), kind, tensor.pointer, ctypes.byref(made)))
             return self._value(made.value)
+
+    @overload
+    def add_node(self, op: str, inputs: Sequence[Value | None] | Value = ..., *, name: str = ...,
+                 outputs: Literal[1] = ..., **attributes: Any) -> Value: ...
+
+    @overload
+    def add_node(self, op: str, inputs: Sequence[Value | None] | Value = ..., *, name: str = ..., outputs: int,
+                 omit: Sequence[int] = ..., **attributes: Any) -> Any: ...
 
     def add_node(self, op: str, inputs: Sequence[Value | None] | Value = (), *, name: str = "", outputs: int = 1,
                  omit: Sequence[int] = (), **attributes: Any) -> Any:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from . import _abi
-from ._library import (Guard, Handle, Object, check, encode, field_type, let_plugins_find_us, lib, out, process,
+from ._library import (Guard, Handle, Object, check, encode, field_type, immortal, let_plugins_find_us, lib, out, process,
                        ready, text)
 
 _logger = logging.getLogger("braid")
@@ -47,11 +47,12 @@ def _write_log(_context: int | None, level: int, message: bytes | None) -> None:
     _logger.log(_LEVELS.get(level, logging.INFO), "%s", text(message))
 
 
-def _guarded_log(context: int | None, level: int, message: bytes | None) -> None:
-    Guard().call(_write_log, None, context, level, message)  # what a handler raises stops nothing
+def _guarded_log(context: int | None, level: int, message: bytes | None, process: Any = process) -> None:
+    if not process.ending:
+        Guard().call(_write_log, None, context, level, message)  # what a handler raises stops nothing
 
 
-_LOG = _abi.braid_log(field_type(_abi.braid_log, "write")(_guarded_log), None)
+_LOG = _abi.braid_log(immortal(field_type(_abi.braid_log, "write")(_guarded_log)), None)
 
 
 def _cache_folder() -> str:
@@ -73,7 +74,7 @@ class Registry(Object):
                  cache: str | os.PathLike[str] | None = None, progress: Progress | None = None) -> None:
         pointer = out()
         check(ready().braid_registry_create(None, ctypes.byref(pointer)))
-        self._handle = Handle(pointer.value, lib.braid_registry_destroy)
+        self._handle = Handle(pointer.value, lib.braid_registry_destroy, _LOG)
         lib.braid_registry_set_log(pointer, ctypes.byref(_LOG))
         if progress is not None:
             self._tell(pointer, progress)
@@ -95,11 +96,11 @@ class Registry(Object):
     def _tell(self, pointer: Any, progress: Progress) -> None:
         guard = Guard()
         report = field_type(_abi.braid_progress, "report")(
-            lambda _context, what, done, total: guard.call(progress, None, text(what), done, total))
+            lambda _context, what, done, total: process.ending or guard.call(progress, None, text(what), done, total))
         told = _abi.braid_progress(report, None)
         lib.braid_registry_set_progress(pointer, ctypes.byref(told))
         assert self._handle is not None
-        self._handle.keeps += (told, report)
+        self._handle.hold(told, report)
 
     def devices(self) -> list[DeviceInfo]:
         """All devices, those of a platform file last."""
