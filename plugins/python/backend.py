@@ -74,7 +74,7 @@ def _run(*command: str | Path) -> None:
     try:
         subprocess.run([str(part) for part in command], check=True)
     except FileNotFoundError as error:
-        raise SystemExit(f"{command[0]} is not installed; docs/python.md and packages.txt name what Braid needs") from error
+        raise SystemExit(f"{command[0]} is not installed; packages.txt names what Braid needs") from error
     except subprocess.CalledProcessError as error:
         raise SystemExit(f"{command[0]} failed with status {error.returncode}: see its messages above") from error
 

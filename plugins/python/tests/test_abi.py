@@ -2,6 +2,7 @@
 enumerators, and what functions take and return."""
 
 import ctypes
+import functools
 import re
 import subprocess
 from pathlib import Path
@@ -35,7 +36,7 @@ def test_structs_have_the_compilers_sizes_and_offsets(compiler: list[str], folde
     lines, expected = [], []
     for struct in _abi.STRUCTS:
         name = struct.__name__
-        lines.append(f'printf("%zu\\n", sizeof({name if name.startswith("struct") else type_name(name)}));')
+        lines.append(f'printf("%zu\\n", sizeof({type_name(name)}));')
         expected.append(f"{name}: {ctypes.sizeof(struct)}")
         for field in struct._fields_:
             if field[0].startswith("_") and field[0][1:].isdigit():
@@ -50,10 +51,15 @@ def test_structs_have_the_compilers_sizes_and_offsets(compiler: list[str], folde
     assert found == expected
 
 
+@functools.lru_cache
+def typedefs() -> set[str]:
+    text = " ".join(path.read_text() for path in (Path(braid.get_include()) / "braid").glob("*.h"))
+    return {name for pair in re.findall(r"\} (braid_\w+);|typedef struct \w+ (braid_\w+);", text) for name in pair}
+
+
 def type_name(name: str) -> str:
     """Most structs are typedefs, too."""
-    text = " ".join((Path(path)).read_text() for path in (Path(braid.get_include()) / "braid").glob("*.h"))
-    return name if re.search(rf"\}} {name};|typedef struct {name} {name};", text) else f"struct {name}"
+    return name if name in typedefs() else f"struct {name}"
 
 
 def test_enumerators_have_the_compilers_values(compiler: list[str], folder: Path) -> None:

@@ -9,6 +9,11 @@ import pytest
 EXAMPLES = sorted((Path(__file__).resolve().parent.parent / "examples").glob("*.py"))
 
 
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("typing")
+
+
 def mypy(folder: Path, *arguments: str) -> str:
     pytest.importorskip("mypy")
     done = subprocess.run([sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(folder / "cache"), *arguments],
@@ -16,16 +21,16 @@ def mypy(folder: Path, *arguments: str) -> str:
     return done.stdout + done.stderr
 
 
-def test_the_package_and_the_examples(tmp_path: Path) -> None:
-    output = mypy(tmp_path, "-p", "braid", "-p", "braid_command")
+def test_the_package_and_the_examples(folder: Path) -> None:
+    output = mypy(folder, "-p", "braid", "-p", "braid_command")
     assert "Success" in output, output
-    output = mypy(tmp_path, "--allow-any-generics", "--scripts-are-modules", *map(str, EXAMPLES))
+    output = mypy(folder, "--allow-any-generics", "--scripts-are-modules", *map(str, EXAMPLES))
     assert "Success" in output, output
 
 
-def test_mistakes_are_found(tmp_path: Path) -> None:
-    (tmp_path / "wrong.py").write_text("import braid\nmodel = braid.load('x', threads='two')\nmodel.rum(1)\n")
-    output = mypy(tmp_path, "wrong.py")
+def test_mistakes_are_found(folder: Path) -> None:
+    (folder / "wrong.py").write_text("import braid\nmodel = braid.load('x', threads='two')\nmodel.rum(1)\n")
+    output = mypy(folder, "wrong.py")
     assert '"threads"' in output and '"rum"' in output, output
 
 

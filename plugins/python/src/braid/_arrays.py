@@ -1,4 +1,4 @@
-"""Types and arrays: where the memory of NumPy's arrays, PyTorch's tensors and everything with DLPack is, without copies.
+"""Types and arrays: where the memory of arrays of NumPy, PyTorch and everything with DLPack is, without copies.
 
 A function that takes arrays asks `address` for the memory of each: it must be row-major and of the right type and
 shape. Results are NumPy arrays, or PyTorch tensors where the first input is one; of types that NumPy lacks (bfloat16,
@@ -7,6 +7,8 @@ float8, integers of 2 and 4 bits) they are arrays of the package ml_dtypes, or B
 from __future__ import annotations
 
 import ctypes
+import functools
+import importlib
 import sys
 from collections.abc import Sequence
 from typing import Any, Protocol, runtime_checkable
@@ -14,7 +16,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from . import _abi
-from ._library import check, lib
+from ._library import array_type, check, lib
 from .errors import InvalidArgumentError, UnsupportedError
 
 Shape = tuple[int, ...]
@@ -48,7 +50,7 @@ def numpy_dtype(name: str) -> np.dtype[Any] | None:
     if name in _NUMPY:
         return _NUMPY[name]
     try:
-        import ml_dtypes
+        ml_dtypes = importlib.import_module("ml_dtypes")
     except ImportError:
         return None
     kind = getattr(ml_dtypes, _ML.get(name, ""), None)
@@ -93,12 +95,18 @@ def desc_of(dtype: Any, shape: Sequence[int | None]) -> Any:
     desc = _abi.braid_desc()
     fixed = [max(size, 1) if size < 0 else size for size in dims]
     check(lib.braid_desc_init(ctypes.byref(desc), VALUES[dtype_name(dtype)], len(dims),
-                              (ctypes.c_int64 * max(1, len(dims)))(*fixed)))
+                              array_type(ctypes.c_int64, len(dims))(*fixed)))
     for index, size in enumerate(dims):
         if size < -1:
             raise InvalidArgumentError(f"dimension {index} is {size}, expected a size, or None or -1 for a dynamic one")
         desc.dims[index] = size
     return desc
+
+
+@functools.lru_cache(maxsize=512)
+def array_desc(dtype: str, shape: Shape) -> Any:
+    """The descriptor of an array, which is only read."""
+    return desc_of(dtype, shape)
 
 
 def shape_of(desc: Any) -> tuple[int | None, ...] | None:
@@ -268,7 +276,7 @@ def make_tensor(value: Any, dtype: str | None = None, what: str = "the array") -
             raise UnsupportedError(f"{what} is to be {dtype}, which NumPy has with the package ml_dtypes only")
         value = np.asarray(value, dtype=kind)
     place = locate(value, dtype, what)
-    desc = desc_of(place.dtype, place.shape)
+    desc = array_desc(place.dtype, place.shape)
     pointer = out()
     check(ready().braid_tensor_create(None, ctypes.byref(desc), ctypes.byref(pointer)))
     handle = Handle(pointer.value, lib.braid_tensor_release)
@@ -280,7 +288,7 @@ def wrap_tensor(place: Located) -> Any:
     """A tensor over an array's memory, for one call. A Handle."""
     from ._library import Handle, out, ready
 
-    desc = desc_of(place.dtype, place.shape)
+    desc = array_desc(place.dtype, place.shape)
     pointer = out()
     check(ready().braid_tensor_wrap(None, ctypes.byref(desc), place.address, None, None, ctypes.byref(pointer)))
     return Handle(pointer.value, lib.braid_tensor_release, place.owner)

@@ -11,6 +11,7 @@ import atexit
 import collections
 import contextlib
 import ctypes
+import functools
 import os
 import sys
 import threading
@@ -410,9 +411,20 @@ def field_type(struct: Any, name: str) -> Any:
     return next(field[1] for field in struct._fields_ if field[0] == name)
 
 
-def memory_at(address: int, kind: Any, count: int) -> Any:
-    """Memory of the library as something that NumPy takes."""
-    return (kind * count).from_address(address)
+@functools.lru_cache(maxsize=256)
+def array_type(kind: Any, count: int) -> Any:
+    """kind * count, which ctypes makes anew in tens of microseconds unless somebody keeps it. At least one element."""
+    return kind * max(1, count)
+
+
+class Memory:
+    """Memory of the library as something that NumPy takes; `owner` keeps it valid."""
+
+    __slots__ = ("__array_interface__", "_owner")
+
+    def __init__(self, address: int, size: int, owner: Any, read_only: bool = False) -> None:
+        self.__array_interface__ = {"shape": (size,), "typestr": "|u1", "data": (address, read_only), "version": 3}
+        self._owner = owner
 
 
 def enum_value(enum: str, prefix: str, name: str, what: str) -> int:

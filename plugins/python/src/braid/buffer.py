@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from . import _abi
-from ._arrays import (NAMES, Located, desc_of, empty, fixed_shape, is_torch, locate,
+from ._arrays import (NAMES, Located, array_desc, desc_of, empty, fixed_shape, is_torch, locate,
                       numpy_address, numpy_dtype)
-from ._library import (Guard, Handle, Keep, Object, check, encode, field_type, immortal, lib,
-                       memory_at, out, ready, text, text_or_none)
+from ._library import (Guard, Handle, Keep, Memory, Object, array_type, check, encode, field_type, immortal, lib,
+                        out, ready, text, text_or_none)
 from .errors import InvalidArgumentError, UnsupportedError
 from .machine import Candidate, Machine, machine as shared_machine
 
@@ -99,7 +99,7 @@ class Buffer(Object):
 
     @classmethod
     def _wrap(cls, place: Located, machine: Machine, array: Any = None) -> Buffer:
-        below, desc, pointer = machine._held(), desc_of(place.dtype, place.shape), out()
+        below, desc, pointer = machine._held(), array_desc(place.dtype, place.shape), out()
         check(ready().braid_buffer_wrap(below.pointer, ctypes.byref(desc), place.address, None, None,
                                         ctypes.byref(pointer)))
         buffer = cls._from(pointer, machine, below, place.owner)
@@ -183,13 +183,8 @@ class Buffer(Object):
         kind = numpy_dtype(self.dtype)
         if kind is None:
             raise UnsupportedError(f"the buffer is {self.dtype}, which NumPy has with the package ml_dtypes only")
-        size = self.nbytes
-        memory = memory_at(self.host_address, ctypes.c_uint8, size)
-        memory._buffer = self._held()
-        view = numpy.frombuffer(memory, numpy.uint8, size).view(kind).reshape(self.shape)
-        if self.read_only:
-            view.flags.writeable = False
-        return view
+        memory = Memory(self.host_address, self.nbytes, self._held(), self.read_only)
+        return numpy.asarray(memory).view(kind).reshape(self.shape)
 
     # --- what it is ---
     def _desc(self) -> Any:  # a braid_desc
@@ -270,9 +265,9 @@ class Buffer(Object):
         return made
 
 
-# The handles of buffers that other libraries have tensors of, and so the arrays below them, until these call the tensor's
-# deleter: the library's own reference does not hold Python's objects. One function is the deleter of all, since one that
-# is freed while it runs would return to freed memory.
+# The handles of buffers that other libraries have tensors of, and so the arrays below them, until these call the
+# tensor's deleter: the library's own reference does not hold Python's objects. One function is the deleter of all,
+# since one that is freed while it runs would return to freed memory.
 _Deleter = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 _exported: dict[int, tuple[Handle, int]] = {}
 
@@ -297,7 +292,7 @@ def _export(handle: Handle, address: int, versioned: bool) -> None:
 def _attributes(values: Mapping[str, Any], keep: Keep) -> Any:
     from ._arrays import make_tensor
 
-    attrs = (_abi.braid_attr * max(1, len(values)))()
+    attrs = array_type(_abi.braid_attr, len(values))()
     for attr, (name, value) in zip(attrs, values.items()):
         attr.name = keep.text(name)
         if isinstance(value, (bool, int)):
@@ -330,11 +325,14 @@ def _attribute_list(attr: Any, values: list[Any], keep: Keep) -> None:
         attr.kind, attr.ints = _abi.BRAID_ATTR_INTS, whole
 
 
+_INPUTS, _OUTPUTS = (field_type(_abi.braid_op_call, name) for name in ("inputs", "outputs"))
+
+
 def call(machine: Machine, op: str, inputs: Sequence[Any], device: str | None, outputs: int,
          constants: Sequence[int], attributes: Mapping[str, Any]) -> Any:
     """Machine.op."""
     below, keep, fixed = machine._held(), Keep(), 0
-    pointers = (ctypes.c_void_p * max(1, len(inputs)))()
+    pointers = array_type(ctypes.c_void_p, len(inputs))()
     as_buffers = any(isinstance(value, Buffer) for value in inputs)
     for index, value in enumerate(inputs):
         if value is None:
@@ -347,16 +345,16 @@ def call(machine: Machine, op: str, inputs: Sequence[Any], device: str | None, o
         pointers[index] = buffer._held().pointer
     for index in constants:
         fixed |= 1 << index
-    made = (ctypes.c_void_p * outputs)()
+    made = array_type(ctypes.c_void_p, outputs)()
     request = _abi.braid_op_call()
     request.op = keep.text(op)
     request.attrs, request.attr_count = _attributes(attributes, keep), len(attributes)
-    request.inputs = ctypes.cast(pointers, field_type(_abi.braid_op_call, "inputs"))
+    request.inputs = ctypes.cast(pointers, _INPUTS)
     request.input_count, request.constants = len(inputs), fixed
-    request.outputs = ctypes.cast(made, field_type(_abi.braid_op_call, "outputs"))
+    request.outputs = ctypes.cast(made, _OUTPUTS)
     request.output_count, request.device = outputs, keep.text(device)
     check(ready().braid_machine_call(below.pointer, ctypes.byref(request)))
-    buffers = [Buffer._from(ctypes.c_void_p(pointer), machine, below) for pointer in made]
+    buffers = [Buffer._from(ctypes.c_void_p(pointer), machine, below) for pointer in made[:outputs]]
     if as_buffers:
         return buffers[0] if outputs == 1 else tuple(buffers)
     like_torch = bool(inputs) and is_torch(inputs[0])
@@ -391,8 +389,25 @@ def op(name: str, *inputs: Any, device: str | None = None, outputs: int = 1, con
     `constants`, are constants: their contents may determine shapes (braid.op("Reshape", x, [2, -1])), and the call is
     prepared for them. If an input is a Buffer, outputs are Buffers on the device, else arrays. The machine keeps the
     256 most recently used calls prepared."""
-    machine = shared_machine(device or "cpu") if machine is None else machine
-    return call(machine, name, inputs, device if ":" not in (device or "") else None, outputs, constants, attributes)
+    if machine is None:
+        machine = _machine_of(device or "cpu", inputs)
+        device = None
+    return call(machine, name, inputs, device, outputs, constants, attributes)
+
+
+# Opening a device takes far longer than an op: those that ops have used stay open.
+_machines: dict[str, Machine] = {}
+
+
+def _machine_of(device: str, inputs: Sequence[Any]) -> Machine:
+    """The machine that the inputs are on, if there are Buffers, else that of the device."""
+    for value in inputs:
+        if isinstance(value, Buffer):
+            return value.machine
+    found = _machines.get(device)
+    if found is None or found.closed:
+        found = _machines[device] = shared_machine(device)
+    return found
 
 
 def supports(machine: Machine, op: str, inputs: Sequence[Any], device: str | None, outputs: int,

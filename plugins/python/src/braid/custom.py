@@ -11,7 +11,7 @@ import numpy as np
 
 from . import _abi
 from ._arrays import NAMES, desc_of, fixed_shape, numpy_dtype
-from ._library import (Handle, Keep, Object, check, encode_name, field_type, lib, memory_at, out, ready,
+from ._library import (Handle, Keep, Memory, Object, check, encode_name, field_type, lib, out, ready,
                        returning_status, text)
 from .errors import InvalidArgumentError, UnsupportedError
 from .graph import Graph
@@ -160,7 +160,5 @@ def _array(arrays: int, index: int, writable: bool) -> Array | None:
     if kind is None:
         raise UnsupportedError(f"an array is {NAMES[desc.dtype]}, which NumPy has with the package ml_dtypes only")
     size = lib.braid_desc_bytes(one.desc)
-    memory = memory_at(one.data or ctypes.addressof(desc), ctypes.c_uint8, size)
-    array = np.frombuffer(memory, np.uint8, size).view(kind).reshape(fixed_shape(desc))
-    array.flags.writeable = writable
-    return array
+    memory = Memory(one.data or ctypes.addressof(desc), size, None, not writable)
+    return np.asarray(memory).view(kind).reshape(fixed_shape(desc))

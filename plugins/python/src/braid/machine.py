@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from . import _abi
-from ._library import (Guard, Handle, Object, check, encode, field_type, immortal, let_plugins_find_us, lib, out, process,
-                       ready, text)
+from ._library import (Guard, Handle, Object, check, encode, field_type, immortal, let_plugins_find_us, lib, out,
+                       process, ready, text)
 
 _logger = logging.getLogger("braid")
 _LEVELS = {0: logging.WARNING, 1: logging.INFO, 2: logging.DEBUG}

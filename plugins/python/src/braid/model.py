@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from ._arrays import DATA_AT, DATA_IS_THERE, _read_address, describe, is_torch, locate, numpy_dtype
+from ._arrays import (DATA_AT, DATA_IS_THERE, _read_address, describe, is_torch, locate, numpy_dtype,
+                      torch as loaded_torch)
 from ._library import FORKED, Handle, Object, check, lib, out as room, process, ready
 from .custom import CustomOps
 from .errors import ForkedError, InvalidArgumentError
@@ -40,7 +41,8 @@ class _Slot:
 class _Shaped:
     """The plan for given shapes of the inputs, its types, and the slots that no thread has."""
 
-    __slots__ = ("plan", "weights", "inputs", "outputs", "input_types", "output_makers", "free", "used", "quick")
+    __slots__ = ("plan", "weights", "inputs", "outputs", "input_types", "output_makers", "free", "used", "quick",
+                 "_torch_types")
 
     def __init__(self, plan: Plan, weights: Weights) -> None:
         self.plan, self.weights = plan._held(), weights._held()
@@ -49,8 +51,28 @@ class _Shaped:
         self.output_makers: list[tuple[Any, Any]] = [(info.shape, numpy_dtype(info.dtype)) for info in plan.outputs]
         self.free: list[_Slot] = []
         self.used = 0
+        self._torch_types: Any = None
         self.quick = DATA_IS_THERE and all(dtype is not None for _, dtype in self.output_makers)
         self.free.append(self.slot())
+
+    def takes(self, given: Sequence[Any]) -> bool:
+        """Whether these are arrays of NumPy's that results can be written to as they are."""
+        if len(given) != len(self.output_makers):
+            return False
+        for array, (shape, dtype) in zip(given, self.output_makers):
+            if type(array) is not _ndarray or array.dtype is not dtype or array.shape != shape:
+                return False
+            flags = array.flags
+            if not flags.c_contiguous or not flags.writeable:
+                return False
+        return True
+
+    def torch_types(self, torch: Any) -> Any:
+        """PyTorch's types of inputs and outputs; None: it lacks one."""
+        if self._torch_types is None:
+            types = [[getattr(torch, info.dtype, None) for info in infos] for infos in (self.inputs, self.outputs)]
+            self._torch_types = types if None not in types[0] + types[1] else []
+        return self._torch_types or None
 
     def slot(self) -> _Slot:
         return _Slot(self.plan, self.weights, len(self.inputs), len(self.outputs))
@@ -147,18 +169,22 @@ class Model(Object):
             slot = shaped.free.pop()
         except IndexError:
             slot = shaped.slot()
-        if not shaped.quick or out is not None:
+        if not shaped.quick:
             return self._run_any(shaped, slot, inputs, out)
         # NumPy's arrays, in the least time; what follows is done for other arrays by _run_any.
         addresses, types, index = slot.inputs, shaped.input_types, 0
         for value in inputs:
             if type(value) is not _ndarray or value.dtype is not types[index] or not value.flags.c_contiguous:
-                return self._run_any(shaped, slot, inputs, out)
+                return self._run_other(shaped, slot, inputs, out)
             addresses[index] = _read_address(id(value) + DATA_AT).value
             index += 1
         addresses, results, index = slot.outputs, [], 0
+        if out is not None:
+            given = out if type(out) is tuple else (out,)
+            if not shaped.takes(given):
+                return self._run_any(shaped, slot, inputs, out)
         for shape, dtype in shaped.output_makers:
-            array = _empty(shape, dtype)
+            array = _empty(shape, dtype) if out is None else given[index]
             addresses[index] = _read_address(id(array) + DATA_AT).value
             results.append(array)
             index += 1
@@ -167,6 +193,28 @@ class Model(Object):
             check(status)  # the slot goes: a device that is lost takes no other run
         shaped.free.append(slot)
         return results[0] if index == 1 else tuple(results)
+
+    def _run_other(self, shaped: _Shaped, slot: _Slot, inputs: Sequence[Any], out: Any) -> Any:
+        """PyTorch's tensors in the least time, if that is what the inputs are."""
+        torch, addresses = loaded_torch(), slot.inputs
+        types = shaped.torch_types(torch) if torch is not None and out is None else None
+        if types is None:
+            return self._run_any(shaped, slot, inputs, out)
+        for index, value in enumerate(inputs):
+            if (type(value) is not torch.Tensor or value.dtype is not types[0][index] or not value.is_cpu
+                    or not value.is_contiguous() or value.is_neg()):
+                return self._run_any(shaped, slot, inputs, out)
+            addresses[index] = value.data_ptr()
+        addresses, results = slot.outputs, []
+        for index, (shape, _) in enumerate(shaped.output_makers):
+            tensor = torch.empty(shape, dtype=types[1][index])
+            addresses[index] = tensor.data_ptr()
+            results.append(tensor)
+        status = _run(slot.pointer, slot.inputs, addresses)
+        if status:
+            check(status)
+        shaped.free.append(slot)
+        return results[0] if len(results) == 1 else tuple(results)
 
     def _run_any(self, shaped: _Shaped, slot: _Slot, inputs: Sequence[Any], out: Any) -> Any:
         owners: list[Any] = []
