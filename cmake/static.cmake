@@ -1,0 +1,27 @@
+# Everything for a machine without shared libraries (BRAID_STATIC=ON), by the target `static`: static/libbraid.a, one
+# archive with the library and all that it stands on, and static/braid, the command linked statically with it. Python,
+# plug-ins and libraries that are loaded at run time (oneDNN, OpenCL, NVML, GLPK) are for programs that load; what asks
+# for one is told so.
+set(folder ${CMAKE_BINARY_DIR}/static)
+file(MAKE_DIRECTORY ${folder})
+set(script "CREATE ${folder}/libbraid.a\nADDLIB $<TARGET_FILE:braid_static>\n")
+set(suffixes ${CMAKE_FIND_LIBRARY_SUFFIXES})
+set(CMAKE_FIND_LIBRARY_SUFFIXES .a)
+foreach(name protobuf-c jpeg png z cyaml yaml sqlite3)
+  find_library(BRAID_STATIC_${name} ${name} REQUIRED)
+  string(APPEND script "ADDLIB ${BRAID_STATIC_${name}}\n")
+endforeach()
+set(CMAKE_FIND_LIBRARY_SUFFIXES ${suffixes})
+file(GENERATE OUTPUT ${folder}/archive.mri CONTENT "${script}SAVE\nEND\n")
+add_custom_command(OUTPUT ${folder}/libbraid.a COMMAND ${CMAKE_COMMAND} -E rm -f ${folder}/libbraid.a
+  COMMAND ${CMAKE_AR} -M <${folder}/archive.mri DEPENDS braid_static ${folder}/archive.mri VERBATIM)
+add_custom_target(braid_archive DEPENDS ${folder}/libbraid.a)
+
+add_executable(braid_alone EXCLUDE_FROM_ALL ${BRAID_CLI_SOURCES})
+set_target_properties(braid_alone PROPERTIES OUTPUT_NAME braid RUNTIME_OUTPUT_DIRECTORY ${folder}
+  POSITION_INDEPENDENT_CODE OFF)
+target_include_directories(braid_alone PRIVATE include)
+target_link_options(braid_alone PRIVATE -static)
+target_link_libraries(braid_alone PRIVATE braid_flags ${folder}/libbraid.a -Wl,-Bstatic ${OpenMP_gomp_LIBRARY} m)
+add_dependencies(braid_alone braid_archive)
+add_custom_target(static DEPENDS braid_archive braid_alone)
