@@ -14,22 +14,15 @@
 #include "backend/cpu/prepared.h"
 #include "backend/cpu/tables.h"
 #include "backend/manycore/cost.h"
-#include "backend/manycore/sw26010.h"
+#include "backend/manycore/options.h"
 #include "backend/manycore/team.h"
 #include "base/checked.h"
 #include "base/clock.h"
 #include "base/thread.h"
 #include "base/try.h"
 #include "braid/host_queue.h"
-#include "launch/options.h"
 
-enum { kAlignment = 64, kMaxQueues = 4, kMostCores = 4096, kMostThreads = 256 };
-enum { kLeastScratchpad = 256, kMostScratchpad = 16 << 20 };
-
-typedef struct manycore_options {
-  uint32_t cores, scratchpad, threads;
-} manycore_options;
-
+enum { kAlignment = 64, kMaxQueues = 4 };
 typedef struct manycore_device {
   const braid_allocator *allocator;
   braid_manycore_group group;
@@ -60,11 +53,6 @@ extern const braid_backend braid_backend_manycore;
 
 /* --- kernels -------------------------------------------------------------------------------------------------------
  */
-static const braid_manycore_table *const kTables[] = {&braid_manycore_convolutions, &braid_manycore_products,
-                                                      &braid_manycore_elements,     &braid_manycore_pools,
-                                                      &braid_manycore_norms,        &braid_manycore_softmaxes};
-enum { kTableCount = sizeof kTables / sizeof *kTables };
-
 /* Ops whose parts the compute cores run are not fused: the management core would run the whole. */
 static bool is_fused(const braid_kernel *kernel) {
   return strcmp(kernel->op, "FusedConv") == 0 || strcmp(kernel->op, "FusedGemm") == 0 ||
@@ -75,14 +63,16 @@ static braid_status list_kernels(manycore_device *device) {
   const braid_kernel **references;
   size_t reference_count, count = 0;
   braid_status status = braid_cpu_list_kernels(device->allocator, true, &references, &reference_count);
-  for (size_t t = 0; t < kTableCount; t++) count += kTables[t]->count;
+  while (braid_manycore_kernel_at(count)) count++;
   if (status == BRAID_OK) {
     device->kernels = braid_zalloc_array(device->allocator, count + reference_count, sizeof *device->kernels);
     if (!device->kernels) status = BRAID_NO_MEMORY;
   }
   if (status == BRAID_OK) {
-    for (size_t t = 0; t < kTableCount; t++)
-      for (size_t k = 0; k < kTables[t]->count; k++) device->kernels[device->kernel_count++] = &kTables[t]->kernels[k];
+    while (device->kernel_count < count) {
+      device->kernels[device->kernel_count] = braid_manycore_kernel_at(device->kernel_count);
+      device->kernel_count++;
+    }
     device->core_kernel_count = device->kernel_count;
     for (size_t k = 0; k < reference_count; k++)
       if (!is_fused(references[k])) device->kernels[device->kernel_count++] = references[k];
@@ -113,13 +103,6 @@ static bool manycore_match(void *self, const braid_kernel *kernel, const braid_n
 
 /* --- opening -------------------------------------------------------------------------------------------------------
  */
-static const braid_launch_option kOptions[] = {
-    {"cores", braid_launch_parse_number, offsetof(manycore_options, cores), 1, kMostCores},
-    {"scratchpad", braid_launch_parse_number, offsetof(manycore_options, scratchpad), kLeastScratchpad,
-     kMostScratchpad},
-    {"threads", braid_launch_parse_number, offsetof(manycore_options, threads), 1, kMostThreads},
-};
-
 static void describe_group(const braid_manycore_group *group, braid_device_info *info) {
   *info = (braid_device_info){.name = "manycore",
                               .kind = "manycore",
@@ -135,20 +118,12 @@ static void describe_group(const braid_manycore_group *group, braid_device_info 
            group->columns, group->scratchpad);
 }
 
-/* As square a mesh as the number allows: 64 cores are 8 by 8. */
-static braid_manycore_group make_group(const manycore_options *options) {
-  int cores = (int)options->cores, rows = 1;
-  for (int side = 1; side * side <= cores; side++)
-    if (cores % side == 0) rows = side;
-  return (braid_manycore_group){cores, rows, cores / rows, options->scratchpad};
-}
-
-static const manycore_options kDefaults = {BRAID_SW26010_CORES, BRAID_SW26010_SCRATCHPAD, 0};
-
 static braid_status manycore_enumerate(braid_device_info *infos, size_t capacity, size_t *count) {
   *count = 1;
   if (!capacity) return BRAID_OK;
-  braid_manycore_group group = make_group(&kDefaults);
+  braid_manycore_group group;
+  int threads;
+  BRAID_TRY(braid_manycore_parse_options(NULL, &group, &threads));
   describe_group(&group, &infos[0]);
   return BRAID_OK;
 }
@@ -164,17 +139,14 @@ static void manycore_close(void *self) {
 static braid_status manycore_open(const braid_allocator *allocator, size_t index, const char *text, void **out) {
   *out = NULL;
   if (index > 0) return braid_fail(BRAID_NOT_FOUND, "there is one manycore device; its cores are an option");
-  manycore_options options = kDefaults;
-  const braid_launch_option_table table = {kOptions, sizeof kOptions / sizeof *kOptions, &options};
-  BRAID_TRY(braid_launch_parse_options(text, &table, 1));
-  if (options.scratchpad % kAlignment)
-    return braid_fail(BRAID_INVALID_ARGUMENT, "option scratchpad=%u: expected a multiple of %d", options.scratchpad,
-                      kAlignment);
+  braid_manycore_group group;
+  int threads;
+  BRAID_TRY(braid_manycore_parse_options(text, &group, &threads));
   manycore_device *device = braid_zalloc(allocator, sizeof *device);
   if (!device) return BRAID_NO_MEMORY;
   device->allocator = allocator;
-  device->group = make_group(&options);
-  device->threads = options.threads ? (int)options.threads : braid_cpu_count();
+  device->group = group;
+  device->threads = threads ? threads : braid_cpu_count();
   pthread_mutex_init(&device->lock, NULL);
   braid_status status = list_kernels(device);
   if (status == BRAID_OK)

@@ -32,6 +32,9 @@ typedef struct braid_manycore_table {
 extern const braid_manycore_table braid_manycore_products, braid_manycore_convolutions, braid_manycore_pools,
     braid_manycore_elements, braid_manycore_norms, braid_manycore_softmaxes;
 
+/* All of them, numbered from 0; NULL: there are no more. */
+const braid_kernel *braid_manycore_kernel_at(size_t index);
+
 /* --- what their plans share ----------------------------------------------------------------------------------------
  */
 /* All operands that are there are float32 and PLAIN; else the reason. */
