@@ -7,6 +7,9 @@
 /* The linker's name for the dynamic section of what this file is linked into; a static program has none. */
 extern const char _DYNAMIC[] __attribute__((weak));
 
+/* Where nobody calls it the linker need not warn that a static program cannot. */
+#pragma weak dlopen
+
 bool braid_library_static(void) {
   return _DYNAMIC == NULL;
 }
