@@ -17,12 +17,10 @@ add_custom_command(OUTPUT ${folder}/libbraid.a COMMAND ${CMAKE_COMMAND} -E rm -f
   COMMAND sh -c "${CMAKE_AR} -M <${folder}/archive.mri" DEPENDS braid_static ${folder}/archive.mri VERBATIM)
 add_custom_target(braid_archive DEPENDS ${folder}/libbraid.a)
 
-add_executable(braid_alone EXCLUDE_FROM_ALL ${BRAID_CLI_SOURCES})
-set_target_properties(braid_alone PROPERTIES OUTPUT_NAME braid LINK_DEPENDS ${folder}/libbraid.a
-  RUNTIME_OUTPUT_DIRECTORY ${folder}
-  POSITION_INDEPENDENT_CODE OFF)
-target_include_directories(braid_alone PRIVATE include)
+add_executable(braid_alone EXCLUDE_FROM_ALL $<TARGET_OBJECTS:braid>)
+set_target_properties(braid_alone PROPERTIES OUTPUT_NAME braid LINK_DEPENDS ${folder}/libbraid.a LINKER_LANGUAGE C
+  RUNTIME_OUTPUT_DIRECTORY ${folder})
 target_link_options(braid_alone PRIVATE -static -pthread) # GCC for riscv64 adds its library of atomics to threads
-target_link_libraries(braid_alone PRIVATE braid_flags ${folder}/libbraid.a gomp m)
+target_link_libraries(braid_alone PRIVATE ${folder}/libbraid.a gomp m)
 add_dependencies(braid_alone braid_archive)
 add_custom_target(static DEPENDS braid_archive braid_alone)
