@@ -32,7 +32,7 @@ set(BRAID_CORE_TESTS base/text base/map base/philox base/file tensor/tensor tens
   graph/gradient graph/gradients/dense_gradient graph/gradients/movement_gradient graph/gradients/norm_gradient
   device/timeline device/pool runtime/conformance/device_conformance backend/cpu/loops/elementwise
   backend/cpu/loops/reduce backend/cpu/loops/select backend/cpu/plain/float backend/cpu/plain/optimizer
-  backend/cpu/products/gemm
+  backend/cpu/products/gemm backend/manycore/manycore
   runtime/plan/pack runtime/plan/place runtime/surface/session runtime/execution/differential)
 foreach(test ${BRAID_CORE_TESTS})
   get_filename_component(name ${test}_test NAME)
