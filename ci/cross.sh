@@ -1,6 +1,8 @@
 #!/bin/sh
 # Other CPUs, under an emulator: the whole library for aarch64, with the libraries that ci/sysroot.sh unpacks, and the
-# core library as a static archive for riscv64. Their tests pass.
+# core library as a static archive for riscv64. Their tests pass. The same tree of aarch64 gives one archive of everything
+# and braid linked statically, which computes the small ones of ci/networks.sh as this machine does; the large two take an
+# emulator minutes, as the whole for riscv64 takes to build: docs/manycore.md says how, and when they were last run.
 set -eu
 cd "$(dirname "$0")/.."
 export BRAID_REQUIRE= # an emulator has not all that this machine has
@@ -9,8 +11,16 @@ cmake --preset riscv64 -B build-ci-riscv64 -DBRAID_WERROR=ON
 cmake --build build-ci-riscv64
 ci/test.sh build-ci-riscv64 --output-on-failure
 ci/sysroot.sh arm64 build-ci-sysroot-arm64
-cmake --preset aarch64-whole -B build-ci-aarch64 -DBRAID_WERROR=ON -DBRAID_SYSROOT="$PWD/build-ci-sysroot-arm64"
+cmake --preset aarch64-whole -B build-ci-aarch64 -DBRAID_WERROR=ON -DBRAID_SYSROOT="$PWD/build-ci-sysroot-arm64" \
+  -DBRAID_STATIC=ON
 cmake --build build-ci-aarch64
+cmake --build build-ci-aarch64 --target static
+here=${BRAID_BUILD:-build}/braid
+if [ -x "$here" ]; then
+  NETWORKS="cifarnet lenet" ci/networks.sh "$here" qemu-aarch64-static build-ci-aarch64/static/braid
+else
+  echo "not compared: $here is not built" >&2
+fi
 # What compares shapes or plans by the thousand, trains or runs the command by the hundred, takes an emulator half an
 # hour; so do oracles in long double, which no such CPU has. What meters a device would meter the emulator.
 long='threads|in_place|mutants|fft|audit|ledger|finder|trainer_resume|trainer_targets|own_loss|policy|program|planning|steering'

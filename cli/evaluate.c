@@ -5,6 +5,7 @@
 
 #include "files.h"
 #include "hybrid.h"
+#include "manycore.h"
 #include "measurement.h"
 #include "overlay_evaluation.h"
 #include "tiles.h"
@@ -15,7 +16,10 @@ static const char doc[] =
     "such, and why they differ. SUBJECT is `tiles`, Luo et al. (2020): their FPGA accelerator (Tables 3 and 4, Figs. 8 "
     "and 9) and the model of `braid explore tiles`; or `hybrid`, He et al. (2021): training on GPUs and FPGAs together "
     "(Hype-training; all of section 5) and forecasts as `braid plan` makes them; or `overlay`, Zeng et al. (2021): the "
-    "overlay (Tables 1 to 3, Figs. 12 to 20) and what our compilers and simulators give, and policies that share it."
+    "overlay (Tables 1 to 3, Figs. 12 to 20) and what our compilers and simulators give, and policies that share it; "
+    "or "
+    "`manycore`, Zhao et al. (2018): Sunway's compute cores against its management core (Fig. 7) and the model of the "
+    "device manycore."
     "\vExamples:\n"
     "  braid evaluate tiles\n"
     "  braid evaluate hybrid --html hybrid.html\n"
@@ -24,6 +28,7 @@ static const char doc[] =
     "  braid evaluate overlay --table 2,3 --figure 15 --model ResNet50\n"
     "  braid evaluate overlay --policies --trace AzureLLMInferenceTrace_code.csv\n"
     "  braid evaluate tiles --measure --peer /usr/bin/python3 --html evaluation.html\n"
+    "  braid evaluate manycore --model lenet,resnet50-v2\n"
     "  braid evaluate tiles --json\n"
     "\n--measure runs training steps of the paper's network at batch 128: some seconds, and about 1 GiB of memory.\n";
 
@@ -57,11 +62,15 @@ static bool is_overlay(const options *o) {
   return strcmp(o->subject, "overlay") == 0;
 }
 
+static bool is_manycore(const options *o) {
+  return strcmp(o->subject, "manycore") == 0;
+}
+
 static void check_options(const options *o, struct argp_state *state) {
-  bool tiles = !is_hybrid(o) && !is_overlay(o);
+  bool tiles = !is_hybrid(o) && !is_overlay(o) && !is_manycore(o);
   if (!tiles && o->measure)
     argp_error(state, "--measure has no effect on %s",
-               is_hybrid(o) ? "hybrid, whose machines are modelled" : "overlay");
+               is_hybrid(o) ? "hybrid, whose machines are modelled" : o->subject);
   if (tiles && o->model) argp_error(state, "--model has no effect on tiles");
   if (!is_overlay(o) && (o->table || o->figure)) argp_error(state, "--table and --figure are for overlay");
   if (!is_overlay(o) && (o->policies || o->trace)) argp_error(state, "--policies and --trace are for overlay");
@@ -109,12 +118,13 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
     o->trace = argument;
     return 0;
   case ARGP_KEY_ARG:
-    if (o->subject || (strcmp(argument, "hybrid") != 0 && strcmp(argument, "overlay") != 0))
+    if (o->subject ||
+        (strcmp(argument, "hybrid") != 0 && strcmp(argument, "overlay") != 0 && strcmp(argument, "manycore") != 0))
       return cli_tiles_subject(state, argument, &o->subject);
     o->subject = argument;
     return 0;
   case ARGP_KEY_END:
-    if (!o->subject) argp_error(state, "a subject is expected: tiles or hybrid, or overlay");
+    if (!o->subject) argp_error(state, "a subject is expected: tiles, hybrid, overlay or manycore");
     check_options(o, state);
     return 0;
   default:
@@ -455,6 +465,13 @@ static int evaluate_overlay(const options *o) {
   return status == BRAID_OK ? CLI_OK : cli_fail(&o->common, "evaluate", status);
 }
 
+static int evaluate_manycore(const options *o) {
+  const cli_file files[] = {{"--html", o->html, true}};
+  braid_status status = cli_check_files(files, 1);
+  if (status == BRAID_OK) status = cli_manycore_evaluate(o->model, o->common.json, o->html);
+  return status == BRAID_OK ? CLI_OK : cli_fail(&o->common, "evaluate", status);
+}
+
 int cli_evaluate(int argc, char **argv) {
   static const struct argp_option table[] = {
       {"measure", KEY_MEASURE, NULL, 0, "Measure training steps of the paper's network on this CPU", 0},
@@ -463,7 +480,9 @@ int cli_evaluate(int argc, char **argv) {
       {"threads", KEY_THREADS, "N", 0, "CPU threads (0: as many as this process may use)", 0},
       {"html", KEY_HTML, "FILE", 0, "Write a page with all tables", 0},
       {"model", KEY_MODEL, "M[,M...]", 0,
-       "With hybrid: only these models, without averages, which are of all six; with overlay: only these networks", 0},
+       "With hybrid: only these models, without averages, which are of all six; with overlay or manycore: only these "
+       "networks",
+       0},
       {"table", KEY_TABLE, "N[,N...]", 0, "With overlay: only these tables (1 to 3), and figures by --figure", 0},
       {"figure", KEY_FIGURE, "N[,N...]", 0, "With overlay: only these figures (12 to 20), and tables by --table", 0},
       {"policies", KEY_POLICIES, NULL, 0,
@@ -478,6 +497,7 @@ int cli_evaluate(int argc, char **argv) {
   cli_catch_interrupt();
   if (is_hybrid(&o)) return evaluate_hybrid(&o);
   if (is_overlay(&o)) return evaluate_overlay(&o);
+  if (is_manycore(&o)) return evaluate_manycore(&o);
   findings f = {.auxiliary_bytes = 0};
   cli_measurements_init(f.measured);
   braid_status status = cli_tiles_make_check(&f.check);

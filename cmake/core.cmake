@@ -1,6 +1,7 @@
-# The core library (BRAID_CORE=ON): graphs, gradients, sessions, the CPU and null backends and Darknet models, in plain
+# The core library (BRAID_CORE=ON): graphs, gradients, sessions, the CPU, manycore and null backends and Darknet models, in plain
 # C and OpenMP with no other library. One static archive, for machines that have nothing else (docs/new-device.md).
-set(BRAID_CORE_ROOMS base tensor graph model device backend/null backend/cpu schedule runtime core)
+set(BRAID_CORE_ROOMS base tensor graph model device backend/null backend/cpu backend/manycore schedule runtime
+  core)
 set(BRAID_CORE_SOURCES "")
 foreach(room ${BRAID_CORE_ROOMS})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${room}/*.c)
@@ -8,12 +9,13 @@ foreach(room ${BRAID_CORE_ROOMS})
 endforeach()
 # What stands on other libraries; src/core/without.c says so where it is asked for.
 string(CONCAT left_out "_(test|bench|fuzz)\\.c$|/model/onnx/|/backend/cpu/onednn/|/runtime/conformance/conformance"
-  "|/device/(yaml|platform|plugin)\\.c$|/schedule/program/(glpk|solve)\\.c$")
+  "|/backend/manycore/(estimate|networks)\\.c$|/device/(yaml|platform|plugin)\\.c$|/schedule/program/(glpk|solve)\\.c$")
 list(FILTER BRAID_CORE_SOURCES EXCLUDE REGEX "${left_out}")
+list(APPEND BRAID_CORE_SOURCES ${CMAKE_SOURCE_DIR}/src/launch/options.c)
 include(cmake/isa.cmake)
 braid_isa_sources(BRAID_CORE_SOURCES)
 
-set(BRAID_BACKENDS "BRAID_BACKEND(cpu)\nBRAID_BACKEND(null)\n")
+set(BRAID_BACKENDS "BRAID_BACKEND(cpu)\nBRAID_BACKEND(manycore)\nBRAID_BACKEND(null)\n")
 file(GENERATE OUTPUT ${CMAKE_BINARY_DIR}/generated/backends.def CONTENT "${BRAID_BACKENDS}")
 
 add_library(braid_static STATIC ${BRAID_CORE_SOURCES})
@@ -30,7 +32,7 @@ set(BRAID_CORE_TESTS base/text base/map base/philox base/file tensor/tensor tens
   graph/gradient graph/gradients/dense_gradient graph/gradients/movement_gradient graph/gradients/norm_gradient
   device/timeline device/pool runtime/conformance/device_conformance backend/cpu/loops/elementwise
   backend/cpu/loops/reduce backend/cpu/loops/select backend/cpu/plain/float backend/cpu/plain/optimizer
-  backend/cpu/products/gemm
+  backend/cpu/products/gemm backend/manycore/manycore
   runtime/plan/pack runtime/plan/place runtime/surface/session runtime/execution/differential)
 foreach(test ${BRAID_CORE_TESTS})
   get_filename_component(name ${test}_test NAME)

@@ -1,7 +1,17 @@
-# Debian's cross compiler for riscv64; its programs run under qemu-user.
+# Debian's cross compiler for riscv64; its programs run under qemu-user. BRAID_SYSROOT as in aarch64.cmake
+# (`ci/sysroot.sh riscv64 FOLDER trixie`: Debian has this processor from that release on).
 set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_SYSTEM_PROCESSOR riscv64)
 set(CMAKE_C_COMPILER riscv64-linux-gnu-gcc)
 set(CMAKE_CROSSCOMPILING_EMULATOR qemu-riscv64-static)
 set(CMAKE_FIND_ROOT_PATH_MODE_LIBRARY ONLY)
 set(CMAKE_FIND_ROOT_PATH_MODE_INCLUDE ONLY)
+list(APPEND CMAKE_TRY_COMPILE_PLATFORM_VARIABLES BRAID_SYSROOT)
+if(BRAID_SYSROOT)
+  set(CMAKE_SYSROOT ${BRAID_SYSROOT})
+  set(CMAKE_LIBRARY_ARCHITECTURE riscv64-linux-gnu)
+  set(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)
+  list(APPEND CMAKE_CROSSCOMPILING_EMULATOR -L ${BRAID_SYSROOT})
+  set(ENV{PKG_CONFIG_LIBDIR} ${BRAID_SYSROOT}/usr/lib/riscv64-linux-gnu/pkgconfig:${BRAID_SYSROOT}/usr/share/pkgconfig)
+  set(ENV{PKG_CONFIG_SYSROOT_DIR} ${BRAID_SYSROOT})
+endif()

@@ -9,6 +9,7 @@
 #include "braid/explore.h"
 #include "braid/ledger.h"
 #include "braid/log.h"
+#include "braid/manycore.h"
 #include "braid/model.h"
 #include "braid/op.h"
 #include "braid/overlay.h"

@@ -5,8 +5,12 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Looks up a function of a library opened with dlopen, and writes its address to `out`, a function pointer of `bytes`
- * bytes (ISO C does not convert the object pointer that dlsym returns). False, and NULL in `out`: not found. */
+/* Whether the program is linked statically. It then loads no libraries: one would bring a second C library with it. */
+bool braid_library_static(void);
+/* Opens a library by its name or path. NULL: `why` says why not, or is "" where the system has not said. */
+void *braid_library_open(const char *name, char *why, size_t why_bytes);
+/* Looks up a function of an open library, and writes its address to `out`, a function pointer of `bytes` bytes (ISO C
+ * does not convert the object pointer that dlsym returns). False, and NULL in `out`: not found. */
 bool braid_library_find(void *library, const char *name, void *out, size_t bytes);
 
 #endif

@@ -6,6 +6,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/library.h"
+
 /* A name without a slash would be looked for in the system's folders. */
 static bool is_path(const char *path) {
   return strchr(path, '/') != NULL;
@@ -22,8 +24,11 @@ braid_status braid_plugin_open(const char *path, void **handle, const braid_back
     return braid_fail(errno == ENOENT ? BRAID_NOT_FOUND : BRAID_IO, "plug-in %.200s: %s", path, strerror(errno));
   if (!S_ISREG(about.st_mode)) /* dlopen would wait for the writer of a FIFO */
     return braid_fail(BRAID_INVALID_FILE, "plug-in %.200s: is not a regular file", path);
-  *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-  if (!*handle) return braid_fail(BRAID_INVALID_FILE, "plug-in %.200s cannot be loaded: %.300s", path, dlerror());
+  char why[300];
+  *handle = braid_library_open(path, why, sizeof why);
+  if (!*handle)
+    return braid_fail(braid_library_static() ? BRAID_UNSUPPORTED : BRAID_INVALID_FILE,
+                      "plug-in %.200s cannot be loaded: %s", path, why);
   union {
     void *object;
     const braid_backend *(*call)(uint32_t abi);

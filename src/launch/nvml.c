@@ -77,7 +77,8 @@ static const char *text_of(nvml_code code) {
 
 /* Kept until the program ends, as the driver itself is. */
 static void load_library(void) {
-  void *library = dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL);
+  char why[160];
+  void *library = braid_library_open(kLibrary, why, sizeof why);
   if (!library) {
     snprintf(missing, sizeof missing, "there is no %s, which tells the power of NVIDIA's cards", kLibrary);
     return;

@@ -12,8 +12,9 @@ static braid_cl_api functions;
 static const braid_cl_api *loaded;
 
 static void load_library(void) {
-  void *library = dlopen("libOpenCL.so.1", RTLD_NOW | RTLD_LOCAL);
-  if (!library) library = dlopen("libOpenCL.so", RTLD_NOW | RTLD_LOCAL);
+  char why[160];
+  void *library = braid_library_open("libOpenCL.so.1", why, sizeof why);
+  if (!library) library = braid_library_open("libOpenCL.so", why, sizeof why);
   if (!library) return;
   bool complete = true;
 #define BRAID_CL_FIND(name) complete &= braid_library_find(library, "cl" #name, &functions.name, sizeof functions.name);

@@ -17,8 +17,9 @@ static void report(void *context, const char *name, braid_case_result result, co
 /* What is judged beside the contract. The CPU's kernels are the same whatever its memory. A driver compiles each
  * kernel of an OpenCL device, which takes an hour for all of them: elementwise ops there, made of the same expressions
  * as in cl_kernels_test, are shown by a few. ThreadSanitizer looks at queues: under it, and on an emulated processor,
- * all the arithmetic would take a quarter of an hour. AddressSanitizer sees nothing of what a driver has compiled. */
-typedef enum judged { NO_KERNELS, FEW_ELEMENTWISE, ALL_KERNELS } judged;
+ * all the arithmetic would take a quarter of an hour. AddressSanitizer sees nothing of what a driver has compiled. What
+ * the management core of manycore runs are the CPU's kernels. */
+typedef enum judged { NO_KERNELS, FEW_ELEMENTWISE, COMPUTE_CORES, ALL_KERNELS } judged;
 
 static judged judged_of(const char *spec) {
 #if defined(__SANITIZE_THREAD__) || defined(BRAID_EMULATED)
@@ -26,6 +27,7 @@ static judged judged_of(const char *spec) {
   return NO_KERNELS;
 #else
   if (strncmp(spec, "cpu:", 4) == 0) return NO_KERNELS;
+  if (strcmp(spec, "manycore") == 0) return COMPUTE_CORES;
   if (strncmp(spec, "opencl", 6) != 0) return ALL_KERNELS;
 #if defined(BRAID_ADDRESS_SANITIZER)
   return NO_KERNELS;
@@ -75,6 +77,7 @@ static void check_device(braid_registry *registry, const char *spec) {
     check_cases(device, spec, kContract[i]);
   if (kernels == ALL_KERNELS) check_cases(device, spec, NULL);
   if (kernels == FEW_ELEMENTWISE) check_kernels(device, spec);
+  if (kernels == COMPUTE_CORES) check_cases(device, spec, " by core_");
   braid_device_close(device);
 }
 
@@ -106,6 +109,12 @@ static void test_open_errors(void **state) {
   assert_int_equal(braid_device_open(registry, "cpu.1", &device), BRAID_INVALID_ARGUMENT);
   assert_non_null(strstr(braid_error_detail(), "part=1"));
   assert_int_equal(braid_device_open(registry, "null:memory=lots", &device), BRAID_INVALID_ARGUMENT);
+  assert_int_equal(braid_device_open(registry, "manycore:cores=0", &device), BRAID_INVALID_ARGUMENT);
+  assert_non_null(strstr(braid_error_detail(), "from 1 to 4096"));
+  assert_int_equal(braid_device_open(registry, "manycore:scratchpad=1000", &device), BRAID_INVALID_ARGUMENT);
+  assert_non_null(strstr(braid_error_detail(), "multiple of 64"));
+  assert_int_equal(braid_device_open(registry, "manycore:mesh=8", &device), BRAID_INVALID_ARGUMENT);
+  assert_non_null(strstr(braid_error_detail(), "cores=, scratchpad= or threads="));
   braid_registry_destroy(registry);
 }
 
@@ -268,6 +277,7 @@ static braid_status attempt(const braid_allocator *allocator, void *context) {
 static void test_out_of_memory(void **state) {
   (void)state;
   assert_true(oom_sweep(attempt, "cpu:threads=1") > 3);
+  assert_true(oom_sweep(attempt, "manycore:threads=3") > 6);
   assert_true(oom_sweep(attempt, "null") > 3);
 }
 

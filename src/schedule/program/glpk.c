@@ -28,9 +28,13 @@ static bool find_functions(void *library) {
 }
 
 static void load(void) {
-  void *library = dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL);
+  char why[128];
+  void *library = braid_library_open(kLibrary, why, sizeof why);
   if (!library) {
-    snprintf(missing, sizeof missing, "%s is not there (Debian: libglpk40)", kLibrary);
+    if (braid_library_static())
+      snprintf(missing, sizeof missing, "%s: %s", kLibrary, why);
+    else
+      snprintf(missing, sizeof missing, "%s is not there (Debian: libglpk40)", kLibrary);
     return;
   }
   loaded = find_functions(library);

@@ -20,16 +20,17 @@ static void forgo_profiler(void) {
     (void)DNNL(set_jit_profiling_flags)(DNNL_JIT_PROFILE_NONE);
 }
 
-static void *open_major(int major) {
+static void *open_major(int major, char *why, size_t why_bytes) {
   char name[32];
   snprintf(name, sizeof name, "libdnnl.so.%d", major);
-  return dlopen(name, RTLD_NOW | RTLD_LOCAL);
+  return braid_library_open(name, why, why_bytes);
 }
 
 /* 0: none. */
 static int find_other_major(void) {
+  char why[160];
   for (int major = 1; major <= kLatestMajor; major++) {
-    void *library = major == DNNL_VERSION_MAJOR ? NULL : open_major(major);
+    void *library = major == DNNL_VERSION_MAJOR ? NULL : open_major(major, why, sizeof why);
     if (!library) continue;
     dlclose(library);
     return major;
@@ -38,6 +39,11 @@ static int find_other_major(void) {
 }
 
 static void explain(const char *why) {
+  if (braid_library_static()) {
+    snprintf(description, sizeof description,
+             "%.100s, oneDNN among them: convolutions and matrix products are about ten times slower", why);
+    return;
+  }
   int other = find_other_major();
   char beside[64] = "";
   if (other) snprintf(beside, sizeof beside, " (there is libdnnl.so.%d, another interface)", other);
@@ -70,10 +76,9 @@ static bool fits(void *library, char *why, size_t why_bytes) {
 }
 
 static void load(void) {
-  char why[160] = "it cannot be loaded";
-  void *library = open_major(DNNL_VERSION_MAJOR);
-  const char *error = library ? NULL : dlerror();
-  if (error) snprintf(why, sizeof why, "%s", error);
+  char why[160];
+  void *library = open_major(DNNL_VERSION_MAJOR, why, sizeof why);
+  if (!library && !why[0]) snprintf(why, sizeof why, "it cannot be loaded");
   loaded = library && fits(library, why, sizeof why);
   if (loaded) {
     const dnnl_version_t *version = DNNL(version)();

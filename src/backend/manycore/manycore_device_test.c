@@ -1,0 +1,179 @@
+/* The device manycore: networks run whole on it, by the compute cores' kernels where they have them; results are the
+ * CPU's within a bound, the same bits for any threads, cores and scratchpads; training steps run; times and energy are
+ * the model's. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/philox.h"
+#include "braid/manycore.h"
+#include "braid/model.h"
+#include "braid/planning.h"
+#include "braid/session.h"
+
+#define OK(expression)                                                                                                 \
+  do {                                                                                                                 \
+    braid_status checked = (expression);                                                                               \
+    if (checked != BRAID_OK) fail_msg("%s: %s", braid_status_text(checked), braid_error_detail());                     \
+  } while (0)
+
+typedef struct outcome {
+  float *numbers;
+  size_t count, on_cores, tasks;
+} outcome;
+
+static void *make_input(const braid_desc *desc, uint32_t stream) {
+  int64_t count = braid_desc_count(desc);
+  void *data = calloc((size_t)count + 1, braid_dtype_size(desc->dtype));
+  for (int64_t i = 0; i < count && desc->dtype == BRAID_F32; i++)
+    ((float *)data)[i] = braid_random_uniform(7, 0, stream, (uint64_t)i) * 2 - 1;
+  return data; /* labels are 0 */
+}
+
+/* The first output. */
+static outcome run_on(const braid_graph *graph, const char *devices) {
+  braid_session *session;
+  outcome result = {NULL};
+  void *inputs[8] = {NULL}, *outputs[64] = {NULL};
+  OK(braid_session_create(graph, &(braid_session_options){.devices = devices}, &session));
+  size_t count = braid_session_input_count(session);
+  assert_true(count <= 8 && braid_session_output_count(session) <= 64);
+  for (size_t i = 0; i < count; i++) inputs[i] = make_input(braid_session_input(session, i), (uint32_t)i);
+  const braid_desc *desc = braid_session_output(session, 0);
+  result.count = (size_t)braid_desc_count(desc);
+  outputs[0] = result.numbers = calloc(result.count + 1, sizeof(float));
+  OK(braid_session_run(session, (const void *const *)inputs, outputs));
+  for (size_t i = 0; i < braid_session_plan_count(session); i++) {
+    braid_plan_line line = braid_session_plan(session, i);
+    result.tasks++;
+    result.on_cores += strncmp(line.kernel, "core_", 5) == 0;
+    if (strncmp(devices, "manycore", 8) == 0) assert_true(line.modelled);
+  }
+  braid_session_destroy(session);
+  for (size_t i = 0; i < count; i++) free(inputs[i]);
+  return result;
+}
+
+static void expect_near(const outcome *got, const outcome *wanted, const char *what) {
+  double scale = 0;
+  assert_int_equal(got->count, wanted->count);
+  for (size_t i = 0; i < got->count; i++) scale = fmax(scale, fabs((double)wanted->numbers[i]));
+  for (size_t i = 0; i < got->count; i++)
+    if (!(fabs((double)got->numbers[i] - (double)wanted->numbers[i]) <= 1e-4 * scale))
+      fail_msg("%s: number %zu is %g, on the CPU %g", what, i, (double)got->numbers[i], (double)wanted->numbers[i]);
+}
+
+static const char *const kDevices[] = {"manycore", "manycore:threads=1", "manycore:cores=5,threads=3",
+                                       "manycore:scratchpad=8192"};
+enum { kDeviceCount = sizeof kDevices / sizeof *kDevices };
+
+static void expect_network(const char *path, size_t least_on_cores) {
+  braid_graph *graph;
+  OK(braid_model_load(NULL, path, NULL, &graph));
+  outcome wanted = run_on(graph, "cpu"), first = {NULL};
+  assert_int_equal(wanted.on_cores, 0);
+  for (size_t d = 0; d < kDeviceCount; d++) {
+    outcome got = run_on(graph, kDevices[d]);
+    print_message("%s on %s: %zu of %zu tasks on compute cores\n", path, kDevices[d], got.on_cores, got.tasks);
+    assert_true(got.on_cores >= least_on_cores);
+    expect_near(&got, &wanted, path);
+    if (d == 0) {
+      first = got;
+      continue;
+    }
+    if (memcmp(got.numbers, first.numbers, got.count * sizeof(float)) != 0) fail_msg("%s: other bits", kDevices[d]);
+    free(got.numbers);
+  }
+  free(first.numbers);
+  free(wanted.numbers);
+  braid_graph_destroy(graph);
+}
+
+static void test_networks(void **state) {
+  (void)state;
+  expect_network(BRAID_MODELS "/lenet.cfg", 10);
+  expect_network(BRAID_MODELS "/cifarnet.cfg", 12);
+#ifndef BRAID_EMULATED
+  expect_network(BRAID_MODELS "/resnet20.cfg", 40);
+#endif
+}
+
+/* Products of the backward pass run on the compute cores too, other gradients on the management core. */
+static void test_training_step(void **state) {
+  (void)state;
+  braid_graph *model, *step;
+  OK(braid_model_load(NULL, BRAID_MODELS "/lenet.cfg", NULL, &model));
+  OK(braid_planning_step(model, NULL, 4, &step));
+  outcome wanted = run_on(step, "cpu"), got = run_on(step, "manycore");
+  print_message("a training step: %zu of %zu tasks on compute cores\n", got.on_cores, got.tasks);
+  assert_true(got.on_cores >= 11 && got.on_cores < got.tasks);
+  expect_near(&got, &wanted, "training step");
+  free(got.numbers);
+  free(wanted.numbers);
+  braid_graph_destroy(step);
+  braid_graph_destroy(model);
+}
+
+/* Estimates of a graph are what tasks of the device take. */
+static void test_times_are_the_models(void **state) {
+  (void)state;
+  braid_graph *graph;
+  braid_session *session;
+  OK(braid_model_load(NULL, BRAID_MODELS "/lenet.cfg", NULL, &graph));
+  OK(braid_session_create(graph, &(braid_session_options){.devices = "manycore", .no_fusion = true}, &session));
+  void *input = make_input(braid_session_input(session, 0), 0);
+  for (int i = 0; i < 20; i++) OK(braid_session_run(session, (const void *const[]){input}, NULL));
+  OK(braid_resolve(graph));
+  size_t compared = 0;
+  for (size_t i = 0; i < braid_session_plan_count(session); i++) {
+    braid_plan_line line = braid_session_plan(session, i);
+    for (size_t n = 0; n < braid_graph_node_count(graph); n++) {
+      braid_manycore_estimate estimate;
+      if (strcmp(braid_graph_node(graph, (braid_node_id)n).name, line.node) != 0 || line.median_us < 0) continue;
+      OK(braid_manycore_estimate_node(graph, (braid_node_id)n, NULL, &estimate));
+      assert_true(estimate.on_cores && estimate.busy > 0);
+      assert_string_equal(estimate.kernel, line.kernel);
+      assert_true(fabs(line.median_us - estimate.seconds * 1e6) < 0.002); /* of whole nanoseconds */
+      compared++;
+    }
+  }
+  assert_true(compared >= 9);
+  free(input);
+  braid_session_destroy(session);
+  braid_graph_destroy(graph);
+}
+
+static void test_estimates_refuse(void **state) {
+  (void)state;
+  braid_graph *graph;
+  braid_manycore_estimate estimate;
+  OK(braid_model_load(NULL, BRAID_MODELS "/cifarnet.cfg", NULL, &graph));
+  assert_int_equal(braid_manycore_estimate_node(graph, 0, NULL, &estimate), BRAID_INVALID_ARGUMENT);
+  assert_non_null(strstr(braid_error_detail(), "not resolved, or a shape is open"));
+  OK(braid_resolve(graph));
+  assert_int_equal(braid_manycore_estimate_node(graph, 0, "cores=0", &estimate), BRAID_INVALID_ARGUMENT);
+  size_t elsewhere = 0;
+  for (size_t n = 0; n < braid_graph_node_count(graph); n++) {
+    OK(braid_manycore_estimate_node(graph, (braid_node_id)n, "scratchpad=256", &estimate));
+    if (estimate.on_cores) continue;
+    assert_true(estimate.why[0] && estimate.seconds > 0 && estimate.seconds == estimate.management_vectors);
+    elsewhere++;
+  }
+  assert_true(elsewhere >= 4); /* a convolution of 5 x 5 does not fit into 256 bytes; LRN has no kernel */
+  braid_graph_destroy(graph);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_networks),
+      cmocka_unit_test(test_training_step),
+      cmocka_unit_test(test_times_are_the_models),
+      cmocka_unit_test(test_estimates_refuse),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
