@@ -1,5 +1,6 @@
 /* Which virtual devices there are: those of a platform file (BRAID_TF_PLATFORM), or a list (BRAID_TF_DEVICES), or one on
  * the CPU. Each has a machine of its own, so that they run at the same time. */
+#include <dlfcn.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -144,6 +145,13 @@ static void add_platform(const char *path) {
   if (!all.count) fpga_log(TF_WARNING, "no device of %s can be opened", path);
 }
 
+/* TensorFlow loads this library for itself alone; backends of BRAID_PLUGINS look for the library's functions in it. */
+static void find_symbols(void) {
+  Dl_info info;
+  if (getenv("BRAID_PLUGINS") && dladdr((void *)(uintptr_t)find_symbols, &info) && info.dli_fname)
+    (void)dlopen(info.dli_fname, RTLD_NOW | RTLD_GLOBAL | RTLD_NOLOAD);
+}
+
 static void find_devices(void) {
   const char *platform = getenv("BRAID_TF_PLATFORM"), *list = getenv("BRAID_TF_DEVICES");
   if (braid_registry_create(NULL, &all.registry) != BRAID_OK) {
@@ -151,6 +159,7 @@ static void find_devices(void) {
     return;
   }
   braid_registry_set_log(all.registry, &(braid_log){.write = log_library});
+  find_symbols();
   if (braid_registry_load_list(all.registry, getenv("BRAID_PLUGINS")) != BRAID_OK)
     fpga_log(TF_WARNING, "BRAID_PLUGINS: %s", braid_error_detail());
   if (platform && *platform && list && braid_registry_load_platform(all.registry, platform) != BRAID_OK)
