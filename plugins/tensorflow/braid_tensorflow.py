@@ -15,41 +15,55 @@ _library.braid_tf_calls.restype = ctypes.c_size_t
 _library.braid_tf_calls.argtypes = [ctypes.c_char_p, ctypes.c_size_t]
 
 
-def calls():
-    """How often a kernel of ours was launched in this process: {("FPGA:0", "MatMul"): 12, ...}."""
+def _counters():
     size = _library.braid_tf_calls(None, 0) + 4096
     text = ctypes.create_string_buffer(size)
     _library.braid_tf_calls(text, size)
-    result = {}
     for line in text.value.decode().splitlines():
-        device, op, count = line.split()
-        result["FPGA:" + device, op] = int(count)
-    return result
+        device, op, count, ns = line.split()
+        yield ("FPGA:" + device, op), int(count), int(ns)
+
+
+def calls():
+    """How often each op was run by us in this process: {("FPGA:0", "MatMul"): 12, ...}."""
+    return {key: count for key, count, _ in _counters()}
+
+
+def times():
+    """The microseconds that this took: {("FPGA:0", "MatMul"): 345.6, ...}."""
+    return {key: ns / 1e3 for key, _, ns in _counters()}
+
+
+def most_at_once():
+    """The most kernels of ours that were running at the same time, each on a device of its own."""
+    return _library.braid_tf_most_at_once()
 
 
 def _update_by_assignment():
+    from tensorflow.python.eager import context
     from tensorflow.python.framework import ops
+    from tensorflow.python.ops import gen_math_ops
+    from tensorflow.python.ops import gen_resource_variable_ops as variable_ops
     from tensorflow.python.ops import resource_variable_ops
-
-    def on_fpga(variable):
-        try:
-            return "CPU" not in variable.handle.device.upper()
-        except (AttributeError, NotImplementedError):
-            return True
 
     def changed(original, combine):
         def update(self, delta, use_locking=None, name=None, read_value=True):
-            if not on_fpga(self):
+            device = getattr(self.handle, "device", "") or ""
+            if "CPU" in device:
                 return original(self, delta, use_locking, name, read_value)
-            with ops.name_scope(name or "update"), ops.device(self.handle.device):
-                value = combine(self.read_value(), ops.convert_to_tensor(delta, dtype=self.dtype.base_dtype))
-            return self.assign(value, use_locking=use_locking, read_value=read_value)
+            device_scope = context.device if context.executing_eagerly() else ops.device
+            with resource_variable_ops._handle_graph(self.handle), self._assign_dependencies(), device_scope(device):
+                value = ops.convert_to_tensor(delta, dtype=self.dtype.base_dtype)
+                self._shape.assert_is_compatible_with(value.shape)
+                value = combine(variable_ops.read_variable_op(self.handle, self.dtype.base_dtype), value, name=name)
+                assigned = variable_ops.assign_variable_op(self.handle, value)
+            return self._lazy_read(assigned) if read_value else assigned
 
         update.__doc__ = original.__doc__
         return update
 
     for kind in (resource_variable_ops.BaseResourceVariable, resource_variable_ops.ResourceVariable):
-        for name, combine in (("assign_add", lambda a, b: a + b), ("assign_sub", lambda a, b: a - b)):
+        for name, combine in (("assign_add", gen_math_ops.add_v2), ("assign_sub", gen_math_ops.sub)):
             if name in kind.__dict__:
                 setattr(kind, name, changed(kind.__dict__[name], combine))
 

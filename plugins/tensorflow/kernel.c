@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "plugin.h"
 
@@ -22,10 +23,32 @@ typedef struct fpga_kernel {
  */
 static const char *op_names[kMostOps];
 static size_t op_count;
-static uint64_t calls[FPGA_MAX_DEVICES][kMostOps];
+static struct {
+  uint64_t calls, ns;
+} counters[FPGA_MAX_DEVICES][kMostOps];
+static int busy_now, busy_most; /* devices that work at the same time */
 
-void fpga_count_call(const fpga_device *device, size_t op) {
-  __atomic_fetch_add(&calls[device->ordinal][op], 1, __ATOMIC_RELAXED);
+static uint64_t now_ns(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
+}
+
+/* Runs a program and counts it. */
+static braid_status run_counted(fpga_program *program, size_t op, const void *const *inputs, void *const *outputs) {
+  uint64_t start = now_ns();
+  int busy = __atomic_add_fetch(&busy_now, 1, __ATOMIC_RELAXED), most = __atomic_load_n(&busy_most, __ATOMIC_RELAXED);
+  while (busy > most && !__atomic_compare_exchange_n(&busy_most, &most, busy, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+    ;
+  braid_status status = fpga_program_run(program, inputs, outputs);
+  __atomic_sub_fetch(&busy_now, 1, __ATOMIC_RELAXED);
+  __atomic_fetch_add(&counters[program->device->ordinal][op].calls, 1, __ATOMIC_RELAXED);
+  __atomic_fetch_add(&counters[program->device->ordinal][op].ns, now_ns() - start, __ATOMIC_RELAXED);
+  return status;
+}
+
+int braid_tf_most_at_once(void) {
+  return __atomic_load_n(&busy_most, __ATOMIC_RELAXED);
 }
 
 static size_t count_op(const char *name) {
@@ -36,17 +59,18 @@ static size_t count_op(const char *name) {
   return op_count++;
 }
 
-/* Lines "device op calls" of what was launched since the process began, for braid_tensorflow.calls(). Returns the bytes
+/* Lines "device op calls nanoseconds" of what was run since the process began, for braid_tensorflow.calls(). Returns the bytes
  * of all of it, as snprintf does. */
 size_t braid_tf_calls(char *text, size_t bytes) {
   size_t used = 0;
   for (size_t d = 0; d < FPGA_MAX_DEVICES; d++)
     for (size_t i = 0; i < op_count; i++) {
-      uint64_t count = __atomic_load_n(&calls[d][i], __ATOMIC_RELAXED);
+      uint64_t count = __atomic_load_n(&counters[d][i].calls, __ATOMIC_RELAXED);
       if (!count) continue;
       size_t room = used < bytes ? bytes - used : 0;
-      used += (size_t)snprintf(room ? text + used : NULL, room, "%zu %s %llu\n", d, op_names[i],
-                               (unsigned long long)count);
+      used += (size_t)snprintf(room ? text + used : NULL, room, "%zu %s %llu %llu\n", d, op_names[i],
+                               (unsigned long long)count,
+                               (unsigned long long)__atomic_load_n(&counters[d][i].ns, __ATOMIC_RELAXED));
     }
   return used;
 }
@@ -377,6 +401,7 @@ static bool make_outputs(launch *l, const fpga_program *program) {
 typedef struct run_job {
   fpga_job job;
   fpga_program *program;
+  size_t op;
   char name[128];
   void *pointers[]; /* inputs, outputs */
 } run_job;
@@ -384,8 +409,8 @@ typedef struct run_job {
 static void run_queued(fpga_job *job) {
   run_job *run = (run_job *)job;
   fpga_program *program = run->program;
-  braid_status status = fpga_program_run(program, (const void *const *)run->pointers,
-                                         run->pointers + FPGA_MAX_OPERANDS);
+  braid_status status = run_counted(program, run->op, (const void *const *)run->pointers,
+                                    run->pointers + FPGA_MAX_OPERANDS);
   if (status != BRAID_OK) {
     char text[800];
     snprintf(text, sizeof text, "FPGA:%d (%s): %.127s: %.300s", program->device->ordinal, program->device->spec, run->name,
@@ -404,6 +429,7 @@ static void launch_queued(launch *l, fpga_program *program) {
   }
   run->job = (fpga_job){.run = run_queued};
   run->program = program;
+  run->op = l->kernel->index;
   __atomic_add_fetch(&program->users, 1, __ATOMIC_RELAXED);
   memcpy(run->name, l->kernel->name, sizeof run->name);
   memcpy(run->pointers, l->from, l->input_count * sizeof *run->pointers);
@@ -416,10 +442,12 @@ static void launch_queued(launch *l, fpga_program *program) {
 
 static void launch_program(launch *l, fpga_program *program) {
   if (!make_outputs(l, program)) return;
-  fpga_count_call(l->device, l->kernel->index);
-  if (program->nothing) return;
+  if (program->nothing) {
+    __atomic_fetch_add(&counters[l->device->ordinal][l->kernel->index].calls, 1, __ATOMIC_RELAXED);
+    return;
+  }
   if (program->brief && fpga_stream_enter(l->stream)) {
-    braid_status status = fpga_program_run(program, l->from, l->to);
+    braid_status status = run_counted(program, l->kernel->index, l->from, l->to);
     if (status != BRAID_OK) launch_refuse(l, status);
     fpga_stream_leave(l->stream);
     return;

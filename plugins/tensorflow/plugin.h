@@ -217,10 +217,6 @@ braid_status fpga_program_create(fpga_device *device, const fpga_op *op, fpga_bu
 void fpga_program_release(fpga_program *program);
 braid_status fpga_program_run(fpga_program *program, const void *const *inputs, void *const *outputs);
 
-/* --- what was run --------------------------------------------------------------------------------------------------
- */
-void fpga_count_call(const fpga_device *device, size_t op);
-
 /* Made of braid_tensorflow.py by the build. */
 typedef struct fpga_text {
   const char *name, *text;
@@ -232,6 +228,7 @@ extern const size_t fpga_text_count;
 /* What the part in Python calls, and TensorFlow; beside SE_InitPlugin, which its headers declare. */
 #define FPGA_EXPORT __attribute__((visibility("default")))
 FPGA_EXPORT size_t braid_tf_calls(char *text, size_t bytes);
+FPGA_EXPORT int braid_tf_most_at_once(void);
 FPGA_EXPORT void braid_tf_updates_are_assignments(void);
 FPGA_EXPORT void TF_InitKernel(void);
 
