@@ -224,7 +224,9 @@ braid_desc fpga_desc(fpga_build *b, braid_value_id value) {
   if (b->status == BRAID_OK) {
     braid_desc desc = braid_graph_value(b->graph, value).desc;
     if (desc.dtype != BRAID_NONE && desc.rank >= 0) return desc;
-    fpga_fail(b, BRAID_INTERNAL, "a shape is not known");
+    /* What does not fit together is told when the graph is resolved. */
+    if (build_try(b, braid_graph_add_output(b->graph, value)) && build_try(b, braid_resolve(b->graph)))
+      fpga_fail(b, BRAID_UNSUPPORTED, "a shape depends on contents that are not in host memory");
   }
   return (braid_desc){.dtype = BRAID_F32};
 }

@@ -53,6 +53,11 @@ TF_Code fpga_code_of(braid_status status) {
 
 /* --- which there are -----------------------------------------------------------------------------------------------
  */
+static bool is_set(const char *variable) {
+  const char *text = getenv(variable);
+  return text && *text && strcmp(text, "0") != 0;
+}
+
 static int64_t memory_limit(void) {
   const char *text = getenv("BRAID_TF_MEMORY");
   if (!text || !*text) return 0;
@@ -70,6 +75,10 @@ static void device_close(fpga_device *device) {
   free(device);
 }
 
+bool fpga_device_is_cpu(const char *spec) {
+  return strncmp(spec, "cpu", 3) == 0 && (spec[3] == '\0' || spec[3] == ':' || spec[3] == '.');
+}
+
 static braid_status device_open(const char *spec, fpga_device **out) {
   fpga_device *device = *out = calloc(1, sizeof *device);
   if (!device) return BRAID_NO_MEMORY;
@@ -77,7 +86,10 @@ static braid_status device_open(const char *spec, fpga_device **out) {
   snprintf(device->spec, sizeof device->spec, "%s", spec);
   snprintf(device->hardware, sizeof device->hardware, "Braid %s", spec);
   device->memory = fpga_memory_create(memory_limit());
-  braid_machine_options options = {.devices = device->spec, .registry = all.registry};
+  /* What the device has no kernel for runs on the CPU behind it, and is told: TensorFlow can't take back an op. */
+  char list[sizeof device->spec + 8];
+  snprintf(list, sizeof list, "%s%s", device->spec, fpga_device_is_cpu(spec) || is_set("BRAID_TF_STRICT") ? "" : " cpu");
+  braid_machine_options options = {.devices = list, .registry = all.registry};
   braid_status status = BRAID_NO_MEMORY;
   if (device->memory) status = braid_machine_create(NULL, &options, &device->machine);
   if (status == BRAID_OK) return BRAID_OK;
@@ -145,6 +157,16 @@ static void add_platform(const char *path) {
   if (!all.count) fpga_log(TF_WARNING, "no device of %s can be opened", path);
 }
 
+/* Does the list have a device that is not the CPU? */
+static bool names_others(const char *list) {
+  while (list && *list) {
+    list += strspn(list, " \t\n");
+    if (*list && !fpga_device_is_cpu(list) && strncmp(list, "cpu ", 4) != 0) return true;
+    list += strcspn(list, " \t\n");
+  }
+  return false;
+}
+
 /* TensorFlow loads this library for itself alone; backends of BRAID_PLUGINS look for the library's functions in it. */
 static void find_symbols(void) {
   Dl_info info;
@@ -160,6 +182,7 @@ static void find_devices(void) {
   }
   braid_registry_set_log(all.registry, &(braid_log){.write = log_library});
   find_symbols();
+  if ((platform && *platform) || names_others(list)) fpga_load_drivers();
   if (braid_registry_load_list(all.registry, getenv("BRAID_PLUGINS")) != BRAID_OK)
     fpga_log(TF_WARNING, "BRAID_PLUGINS: %s", braid_error_detail());
   if (platform && *platform && list && braid_registry_load_platform(all.registry, platform) != BRAID_OK)

@@ -2,6 +2,7 @@
  * description of TensorFlow's ops as graphs of ours.
  *
  *   devices.c   which virtual devices there are, and the machine of each
+ *   drivers.c   drivers of OpenCL, loaded so that TensorFlow's symbols do not disturb them
  *   memory.c    memory of a device, in size classes
  *   stream.c    streams, events: a queue each, with a thread for what is long
  *   platform.c  the callbacks of TensorFlow's StreamExecutor over these
@@ -52,6 +53,7 @@ typedef struct fpga_device {
   braid_machine *machine;
   fpga_memory *memory;
   pthread_mutex_t lock;    /* of what follows */
+  struct SP_Stream_st *streams;
   bool failed;             /* a queued kernel failed, and nobody was told yet */
   TF_Code code;            /* of that failure */
   char detail[FPGA_DETAIL];
@@ -59,6 +61,8 @@ typedef struct fpga_device {
 
 /* Opens them in the first call. Those that cannot be opened are logged, and left out. */
 size_t fpga_device_count(void);
+void fpga_load_drivers(void); /* drivers.c */
+bool fpga_device_is_cpu(const char *spec);
 fpga_device *fpga_device_get(size_t ordinal); /* NULL beyond the last */
 
 /* A failure of queued work is told by the next kernel or copy of the device; only the first one is kept. */
@@ -77,6 +81,7 @@ struct fpga_job {
 };
 
 fpga_stream *fpga_stream_create(fpga_device *device); /* NULL: out of memory */
+void fpga_device_wait(fpga_device *device);           /* for all jobs of all its streams so far */
 void fpga_stream_destroy(fpga_stream *stream);        /* after its jobs have ended */
 fpga_device *fpga_stream_device(fpga_stream *stream);
 /* Runs the job in this thread if nothing is queued or running and it is `brief`, else queues it. */

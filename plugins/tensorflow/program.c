@@ -81,7 +81,7 @@ static braid_status make_plan(fpga_device *device, const fpga_op *op, fpga_build
   if (!is_plain(results, program->result_count)) options.output_layouts = results;
   status = braid_plan_create(device->machine, build->graph, &options, &program->plan);
   if (status != BRAID_OK) return status;
-  if (strncmp(device->spec, "cpu", 3) != 0) tell_fallback(device, op, program->plan);
+  if (!fpga_device_is_cpu(device->spec)) tell_fallback(device, op, program->plan);
   status = braid_resolve(build->graph);
   if (status == BRAID_OK) program->brief = is_brief(build, program);
   return status == BRAID_OK ? braid_execution_create(program->plan, NULL, &program->execution) : status;

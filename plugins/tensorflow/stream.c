@@ -6,6 +6,7 @@
 
 struct SP_Stream_st {
   fpga_device *device;
+  fpga_stream *sibling;  /* of the same device, under its lock */
   pthread_mutex_t lock; /* of all that follows */
   pthread_cond_t work, progress;
   fpga_job *first, *last;
@@ -23,6 +24,10 @@ fpga_stream *fpga_stream_create(fpga_device *device) {
   pthread_mutex_init(&stream->lock, NULL);
   pthread_cond_init(&stream->work, NULL);
   pthread_cond_init(&stream->progress, NULL);
+  pthread_mutex_lock(&device->lock);
+  stream->sibling = device->streams;
+  device->streams = stream;
+  pthread_mutex_unlock(&device->lock);
   return stream;
 }
 
@@ -128,6 +133,14 @@ void fpga_stream_wait(fpga_stream *stream, uint64_t mark) {
   pthread_mutex_unlock(&stream->lock);
 }
 
+/* Streams come and go only with TensorFlow's devices, not while these are waited for. */
+void fpga_device_wait(fpga_device *device) {
+  pthread_mutex_lock(&device->lock);
+  fpga_stream *stream = device->streams;
+  pthread_mutex_unlock(&device->lock);
+  for (; stream; stream = stream->sibling) fpga_stream_wait(stream, fpga_stream_mark(stream));
+}
+
 typedef struct wait_job {
   fpga_job job;
   fpga_stream *other;
@@ -151,6 +164,11 @@ bool fpga_stream_depend(fpga_stream *stream, fpga_stream *other, uint64_t mark) 
 
 void fpga_stream_destroy(fpga_stream *stream) {
   if (!stream) return;
+  pthread_mutex_lock(&stream->device->lock);
+  fpga_stream **link = &stream->device->streams;
+  while (*link != stream) link = &(*link)->sibling;
+  *link = stream->sibling;
+  pthread_mutex_unlock(&stream->device->lock);
   fpga_stream_wait(stream, fpga_stream_mark(stream));
   pthread_mutex_lock(&stream->lock);
   stream->stopping = true;
