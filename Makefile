@@ -6,7 +6,9 @@ CTEST_FLAGS ?= --output-on-failure
 DEMO ?= $(BUILD)/demo
 export CTEST_PARALLEL_LEVEL ?= $(shell nproc)
 
-.PHONY: all configure deps demo test bench install uninstall clean
+PYTHON ?= python3
+
+.PHONY: all configure deps demo test bench install uninstall clean tensorflow install-tensorflow
 
 # What is installed; the tests and measurements have goals of their own.
 all: configure
@@ -40,6 +42,13 @@ bench: deps
 
 install: all
 	@cmake --install $(BUILD) --prefix $(PREFIX)
+
+# The plug-in for TensorFlow (docs/tensorflow.md), for the tensorflow-cpu of PYTHON; and where that loads it by itself.
+tensorflow: configure
+	@folder=$$($(PYTHON) plugins/tensorflow/where.py) && cmake -S . -B $(BUILD) -DBRAID_TENSORFLOW="$$folder" >/dev/null && cmake --build $(BUILD) --target tensorflow
+
+install-tensorflow: tensorflow
+	@folder=$$($(PYTHON) plugins/tensorflow/where.py --plugins) && mkdir -p "$$folder" && cp $(BUILD)/libbraid_tensorflow.so "$$folder/" && echo "TensorFlow loads $$folder/libbraid_tensorflow.so from now on"
 
 # What the last `make install` put there.
 uninstall:

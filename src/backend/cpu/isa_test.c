@@ -62,7 +62,8 @@ static braid_blocked_pool pool(void) {
                                     .output = {1, 5, 8}},
                               .planes = 1,
                               .blocks = 1,
-                              .channels = 13};
+                              .channels = 13,
+                              .stride = kLanes};
 }
 
 static void run_pools(results *out) {
@@ -71,10 +72,10 @@ static void run_pools(results *out) {
   uint8_t window[kPooled];
   for (int64_t oh = 0; oh < 5; oh++) {
     BRAID_ISA_CALL(braid_blocked_max_row, &p, in.f[1], oh, 13, out->f, window);
-    BRAID_ISA_CALL(braid_blocked_average_row, &p, in.f[1], oh, out->f + kPooled);
+    BRAID_ISA_CALL(braid_blocked_average_row, &p, in.f[1], oh, 13, out->f + kPooled);
   }
-  BRAID_ISA_CALL(braid_blocked_max_grad_plane, &p, in.f[2], window, out->f + 2 * kPooled);
-  BRAID_ISA_CALL(braid_blocked_average_grad_plane, &p, in.f[2], out->f + 2 * kPooled + kPlane);
+  BRAID_ISA_CALL(braid_blocked_max_grad_plane, &p, in.f[2], window, 13, out->f + 2 * kPooled);
+  BRAID_ISA_CALL(braid_blocked_average_grad_plane, &p, in.f[2], 13, out->f + 2 * kPooled + kPlane);
 }
 
 static void run_planes(results *out) {

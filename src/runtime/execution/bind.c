@@ -117,7 +117,7 @@ static void make_tasks(braid_execution *execution) {
 /* With a time limit somebody else must be able to go on when a task hangs. */
 static void choose_thread(braid_execution *execution) {
   const braid_plan *plan = execution->plan;
-  if (plan->small && execution->queues_used == 1 && execution->timeout_ns < 0)
+  if (plan->here && execution->queues_used == 1 && execution->timeout_ns < 0)
     execution->here = &execution->parts[plan->steps.items[0].queue];
 }
 

@@ -79,11 +79,13 @@ static braid_status source(braid_plan *plan, braid_value_id id, int space, braid
                            braid_instance_id *out) {
   const braid_value *value = &plan->graph->values[id];
   if (value->kind == BRAID_VALUE_INPUT) {
-    BRAID_TRY(braid_plan_new_instance(plan, id, braid_plan_input_space(plan, id), BRAID_LAYOUT_PLAIN,
-                                      BRAID_STORAGE_INPUT, true, out));
-    braid_storage *storage = &plan->storages[plan->instances[*out].storage];
+    int index = -1;
     for (size_t i = 0; i < plan->graph->input_count; i++)
-      if (plan->graph->inputs[i] == id) storage->index = (int)i;
+      if (plan->graph->inputs[i] == id) index = (int)i;
+    layout = plan->input_layouts ? plan->input_layouts[index] : BRAID_LAYOUT_PLAIN;
+    BRAID_TRY(braid_plan_new_instance(plan, id, braid_plan_input_space(plan, id), layout, BRAID_STORAGE_INPUT, true,
+                                      out));
+    plan->storages[plan->instances[*out].storage].index = index;
     return BRAID_OK;
   }
   if (!value->tensor) return braid_fail(BRAID_INTERNAL, "value %.120s is read before it is computed", value->name);

@@ -282,21 +282,22 @@ static bool owns_memory(const braid_plan *plan, size_t index) {
 
 static braid_status build_output(braid_plan *plan, size_t index) {
   braid_value_id value = plan->graph->outputs[index];
+  braid_layout layout = plan->output_layouts ? plan->output_layouts[index] : BRAID_LAYOUT_PLAIN;
   braid_instance_id from, to;
   if (owns_memory(plan, index)) {
     braid_node_id producer = plan->graph->values[plan->roots[value]].producer;
     int device = plan->device_io ? plan->places[producer].device : plan->host_device;
     int home = plan->device_io ? plan->devices[device].space : kHostSpace;
-    BRAID_TRY(braid_plan_get(plan, value, home, BRAID_LAYOUT_PLAIN, device, &to));
+    BRAID_TRY(braid_plan_get(plan, value, home, layout, device, &to));
     braid_storage *storage = &plan->storages[plan->instances[to].storage];
     storage->kind = BRAID_STORAGE_OUTPUT;
     storage->index = (int)index;
     return BRAID_OK;
   }
-  BRAID_TRY(braid_plan_new_instance(plan, value, kHostSpace, BRAID_LAYOUT_PLAIN, BRAID_STORAGE_OUTPUT, false, &to));
+  BRAID_TRY(braid_plan_new_instance(plan, value, kHostSpace, layout, BRAID_STORAGE_OUTPUT, false, &to));
   plan->storages[plan->instances[to].storage].index = (int)index;
   int space = plan->host_device >= 0 ? kHostSpace : plan->devices[0].space;
-  BRAID_TRY(braid_plan_get(plan, value, space, BRAID_LAYOUT_PLAIN, plan->host_device, &from));
+  BRAID_TRY(braid_plan_get(plan, value, space, layout, plan->host_device, &from));
   if (space == kHostSpace) return braid_plan_add_copy(plan, "copy", from, to);
   return braid_plan_add_transfer(plan, BRAID_STEP_READ, 0, from, to);
 }
@@ -433,21 +434,64 @@ static size_t bytes_of(const braid_graph *graph, const braid_value_id *ids, size
   return bytes;
 }
 
-static bool is_small(const braid_plan *plan) {
+/* All on one device whose tasks the host can run itself? *seconds: by one thread, modelled. */
+static bool runs_on_host(const braid_plan *plan, double *seconds) {
   const braid_graph *graph = plan->graph;
   int device = -1;
-  double seconds = 0;
-  for (size_t i = 0; i < graph->node_count && seconds <= kSmallSeconds; i++) {
+  *seconds = 0;
+  for (size_t i = 0; i < graph->node_count; i++) {
     const braid_node *node = &graph->nodes[i];
     if (plan->places[i].device < 0) continue;
     if ((device >= 0 && plan->places[i].device != device) || plan->places[i].region) return false;
     device = plan->places[i].device;
     double bytes = (double)bytes_of(graph, node->inputs, node->input_count) +
                    (double)bytes_of(graph, node->outputs, node->output_count);
-    seconds += braid_modelled_seconds(1, (double)braid_graph_node_macs(graph, (braid_node_id)i), bytes);
+    *seconds += braid_modelled_seconds(1, (double)braid_graph_node_macs(graph, (braid_node_id)i), bytes);
   }
-  return device >= 0 && plan->devices[device].space == kHostSpace && plan->devices[device].backend->run &&
-         seconds <= kSmallSeconds;
+  return device >= 0 && plan->devices[device].space == kHostSpace && plan->devices[device].backend->run;
+}
+
+static void choose_thread(braid_plan *plan) {
+  double seconds;
+  if (!runs_on_host(plan, &seconds)) return;
+  plan->small = seconds <= kSmallSeconds;
+  plan->here = plan->small || plan->callers_thread;
+}
+
+/* --- ends ----------------------------------------------------------------------------------------------------------
+ */
+static braid_status keep_layouts(braid_plan *plan, const braid_layout *given, const braid_value_id *values,
+                                 size_t count, const char *what, braid_layout **out) {
+  if (!given) return BRAID_OK;
+  *out = braid_arena_alloc(plan->arena, (count + 1) * sizeof **out);
+  if (!*out) return BRAID_NO_MEMORY;
+  for (size_t i = 0; i < count; i++) {
+    const braid_value *value = &plan->graph->values[values[i]];
+    braid_desc desc = value->desc;
+    if (braid_layout_is_blocked(given[i]) || braid_desc_set_layout(&desc, given[i]) != BRAID_OK)
+      return braid_fail(BRAID_INVALID_ARGUMENT, "the layout of %s %zu, %.120s: expected an order of its dimensions",
+                        what, i, value->name);
+    (*out)[i] = desc.layout;
+  }
+  return BRAID_OK;
+}
+
+/* The layouts of the caller's memory: what makes an output is told of them, and what reads an input. */
+static braid_status plan_set_ends(braid_plan *plan, const braid_plan_options *options) {
+  const braid_graph *graph = plan->graph;
+  BRAID_TRY(keep_layouts(plan, options->input_layouts, graph->inputs, graph->input_count, "input",
+                         &plan->input_layouts));
+  return keep_layouts(plan, options->output_layouts, graph->outputs, graph->output_count, "output",
+                      &plan->output_layouts);
+}
+
+static void announce_ends(braid_plan *plan) {
+  const braid_graph *graph = plan->graph;
+  for (size_t i = 0; plan->input_layouts && i < graph->input_count; i++)
+    plan->layouts[graph->inputs[i]] = plan->input_layouts[i];
+  for (size_t i = 0; plan->output_layouts && i < graph->output_count; i++)
+    if (graph->values[graph->outputs[i]].kind == BRAID_VALUE_RESULT)
+      plan->layouts[graph->outputs[i]] = plan->output_layouts[i];
 }
 
 /* Which of the weights runs touch that others may touch too: parameters and states that are not constant. */
@@ -471,8 +515,9 @@ braid_status braid_plan_finish(braid_plan *plan, braid_weights *weights) {
   BRAID_TRY(plan_allocate(plan));
   find_queues(plan);
   BRAID_TRY(braid_plan_order(plan));
-  plan->small = is_small(plan);
+  choose_thread(plan);
   BRAID_TRY(braid_plan_find_homes(plan, weights));
+  announce_ends(plan);
   BRAID_TRY(build_steps(plan));
   BRAID_TRY(braid_plan_share(plan));
   BRAID_TRY(braid_plan_memory(plan));
@@ -508,6 +553,7 @@ braid_status braid_plan_new(braid_machine *machine, const braid_allocator *alloc
                        .no_fusion = options->no_fusion,
                        .no_reuse = options->no_reuse,
                        .device_io = options->device_io,
+                       .callers_thread = options->callers_thread,
                        .devices = machine->devices,
                        .device_count = machine->device_count,
                        .space_count = machine->space_count,
@@ -554,6 +600,7 @@ braid_status braid_plan_create(braid_machine *machine, const braid_graph *graph,
   braid_status status = braid_graph_clone(graph, &plan->graph);
   if (status == BRAID_OK) status = braid_plan_simplify(plan->graph, options->no_fusion);
   if (status == BRAID_OK) status = braid_plan_start(plan);
+  if (status == BRAID_OK) status = plan_set_ends(plan, options);
   if (status == BRAID_OK) status = braid_plan_place(plan, graph, options);
   if (status == BRAID_OK) status = braid_plan_finish(plan, options->weights);
   if (status == BRAID_OK) status = find_read(plan, graph);

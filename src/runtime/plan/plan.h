@@ -118,11 +118,13 @@ struct braid_plan {
   braid_graph *graph;  /* its own, made from the caller's */
   braid_digest given;  /* of the caller's (snapshot.h) */
   braid_read_set read; /* of the caller's as well */
-  bool training, no_fusion, no_reuse, device_io;
-  bool small;                         /* its kernels are for one thread of the host's, the caller's if it may */
+  bool training, no_fusion, no_reuse, device_io, callers_thread;
+  bool small;                         /* its kernels are for one thread of the host's */
+  bool here;                          /* it may run in the caller's thread: it is small, or that was asked for */
   bool reads_weights, writes_weights; /* such as others may write, or read */
   int host_device;                    /* the first of unified memory; -1: none */
   size_t host_alignment;              /* what kernels expect of any host memory beyond its element type */
+  braid_layout *input_layouts, *output_layouts; /* of the caller's memory; NULL: plain */
   const braid_machine_device *devices;
   size_t device_count;
   int space_count;

@@ -24,6 +24,8 @@ static braid_status plan_encode(braid_plan *plan, const braid_graph *graph, brai
   if (plan->regions)
     return braid_fail(BRAID_UNSUPPORTED,
                       "a plan with regions cannot be saved: what a backend compiles of it is its own");
+  if (plan->input_layouts || plan->output_layouts)
+    return braid_fail(BRAID_UNSUPPORTED, "a plan with layouts for its inputs or outputs cannot be saved");
   BRAID_TRY(braid_snapshot_check_given(plan, graph));
   BRAID_TRY(braid_arena_create(plan->allocator, &arena));
   braid_status status = plan_take(plan, graph, arena, &snapshot);

@@ -360,7 +360,7 @@ braid_status braid_snapshot_take(const braid_plan *plan, const braid_graph *give
   row->no_fusion = plan->no_fusion;
   row->no_reuse = plan->no_reuse;
   row->device_io = plan->device_io;
-  row->callers_thread = plan->small;
+  row->callers_thread = plan->here;
   BRAID_TRY(list_of_ids(arena, graph->inputs, graph->input_count, &row->inputs));
   BRAID_TRY(list_of_ids(arena, graph->outputs, graph->output_count, &row->outputs));
   BRAID_TRY(list_of_ids(arena, plan->order, graph->node_count, &row->order));

@@ -21,20 +21,25 @@ static int64_t source_of(const braid_window *w, const span *rows, const span *co
   return (rows->origin + kh * w->dilation[1]) * w->input[2] + columns->origin + kw * w->dilation[2];
 }
 
+/* How many lanes of a plane may be touched: in blocks all of them, with channels last those that are its channels. */
+static int lanes_of(const braid_blocked_pool *p, int64_t used) {
+  return p->stride == kLanes || used >= kLanes ? kLanes : (int)used;
+}
+
 /* --- maxima --------------------------------------------------------------------------------------------------------
  */
-static inline void take_larger(const float *x, float *y, int32_t *place, int32_t k) {
+static inline void take_larger(const float *x, float *y, int32_t *place, int32_t k, int lanes) {
 #pragma omp simd
-  for (int i = 0; i < kLanes; i++) {
+  for (int i = 0; i < lanes; i++) {
     bool better = x[i] > y[i] || x[i] != x[i]; /* NaN is larger than any number */
     y[i] = better ? x[i] : y[i];
     place[i] = better ? k : place[i];
   }
 }
 
-/* The last block's padding, lanes from `used` on, stays zero. */
-void BRAID_ISA_NAME(braid_blocked_max_row)(const braid_blocked_pool *p, const float *x, int64_t oh, int64_t used,
-                                           float *y, uint8_t *window) {
+/* `lanes` is a constant where this is called with one, for the compiler to unroll. */
+static inline void max_row(const braid_blocked_pool *p, const float *x, int64_t oh, int64_t used, int lanes, float *y,
+                           uint8_t *window) {
   const braid_window *w = &p->w;
   span rows = span_of(w, 1, oh);
   for (int64_t ow = 0; ow < w->output[2]; ow++) {
@@ -45,32 +50,59 @@ void BRAID_ISA_NAME(braid_blocked_max_row)(const braid_blocked_pool *p, const fl
     for (int i = 0; i < kLanes; i++) place[i] = (int32_t)(rows.first * w->kernel[2] + columns.first);
     for (int64_t kh = rows.first; kh < rows.last; kh++)
       for (int64_t kw = columns.first; kw < columns.last; kw++)
-        take_larger(x + source_of(w, &rows, &columns, kh, kw) * kLanes, best, place, (int32_t)(kh * w->kernel[2] + kw));
-    for (int64_t i = used; i < kLanes; i++) best[i] = 0, place[i] = 0;
-    int64_t at = (oh * w->output[2] + ow) * kLanes;
-    memcpy(y + at, best, sizeof best);
-    for (int i = 0; window && i < kLanes; i++) window[at + i] = (uint8_t)place[i];
+        take_larger(x + source_of(w, &rows, &columns, kh, kw) * p->stride, best, place,
+                    (int32_t)(kh * w->kernel[2] + kw), lanes);
+    for (int64_t i = used; i < lanes; i++) best[i] = 0, place[i] = 0;
+    int64_t at = (oh * w->output[2] + ow) * p->stride;
+    memcpy(y + at, best, (size_t)lanes * sizeof *best);
+    for (int i = 0; window && i < lanes; i++) window[at + i] = (uint8_t)place[i];
   }
 }
 
+void BRAID_ISA_NAME(braid_blocked_max_row)(const braid_blocked_pool *p, const float *x, int64_t oh, int64_t used,
+                                           float *y, uint8_t *window) {
+  int lanes = lanes_of(p, used);
+  if (lanes == kLanes)
+    max_row(p, x, oh, used, kLanes, y, window);
+  else
+    max_row(p, x, oh, used, lanes, y, window);
+}
+
+static void clear_plane(const braid_blocked_pool *p, int lanes, float *dx) {
+  int64_t places = braid_window_inputs(&p->w);
+  if (p->stride == kLanes)
+    memset(dx, 0, (size_t)(places * kLanes) * sizeof *dx);
+  else
+    for (int64_t i = 0; i < places; i++) memset(dx + i * p->stride, 0, (size_t)lanes * sizeof *dx);
+}
+
 /* dx of one plane: at every place of the kernel, dy where the maximum was there. */
-void BRAID_ISA_NAME(braid_blocked_max_grad_plane)(const braid_blocked_pool *p, const float *dy, const uint8_t *window,
-                                                  float *dx) {
+static inline void max_grad_plane(const braid_blocked_pool *p, const float *dy, const uint8_t *window, int lanes,
+                                  float *dx) {
   const braid_window *w = &p->w;
-  memset(dx, 0, (size_t)(braid_window_inputs(w) * kLanes) * sizeof *dx);
   for (int64_t oh = 0; oh < w->output[1]; oh++) {
     span rows = span_of(w, 1, oh);
-    for (int64_t ow = 0; ow < w->output[2]; ow++, dy += kLanes, window += kLanes) {
+    for (int64_t ow = 0; ow < w->output[2]; ow++, dy += p->stride, window += p->stride) {
       span columns = span_of(w, 2, ow);
       for (int64_t kh = rows.first; kh < rows.last; kh++)
         for (int64_t kw = columns.first; kw < columns.last; kw++) {
-          float *target = dx + source_of(w, &rows, &columns, kh, kw) * kLanes;
+          float *target = dx + source_of(w, &rows, &columns, kh, kw) * p->stride;
           const uint8_t k = (uint8_t)(kh * w->kernel[2] + kw);
 #pragma omp simd
-          for (int i = 0; i < kLanes; i++) target[i] += window[i] == k ? dy[i] : 0;
+          for (int i = 0; i < lanes; i++) target[i] += window[i] == k ? dy[i] : 0;
         }
     }
   }
+}
+
+void BRAID_ISA_NAME(braid_blocked_max_grad_plane)(const braid_blocked_pool *p, const float *dy, const uint8_t *window,
+                                                  int64_t used, float *dx) {
+  int lanes = lanes_of(p, used);
+  clear_plane(p, lanes, dx);
+  if (lanes == kLanes)
+    max_grad_plane(p, dy, window, kLanes, dx);
+  else
+    max_grad_plane(p, dy, window, lanes, dx);
 }
 
 /* --- averages ------------------------------------------------------------------------------------------------------
@@ -91,7 +123,7 @@ static float share_of(const braid_blocked_pool *p, const span *rows, const span 
   return count > 0 ? 1.0f / (float)count : 1.0f;
 }
 
-void BRAID_ISA_NAME(braid_blocked_average_row)(const braid_blocked_pool *p, const float *x, int64_t oh, float *y) {
+static inline void average_row(const braid_blocked_pool *p, const float *x, int64_t oh, int lanes, float *y) {
   const braid_window *w = &p->w;
   span rows = span_of(w, 1, oh);
   for (int64_t ow = 0; ow < w->output[2]; ow++) {
@@ -99,31 +131,49 @@ void BRAID_ISA_NAME(braid_blocked_average_row)(const braid_blocked_pool *p, cons
     float sum[kLanes] = {0};
     for (int64_t kh = rows.first; kh < rows.last; kh++)
       for (int64_t kw = columns.first; kw < columns.last; kw++) {
-        const float *from = x + source_of(w, &rows, &columns, kh, kw) * kLanes;
+        const float *from = x + source_of(w, &rows, &columns, kh, kw) * p->stride;
 #pragma omp simd
-        for (int i = 0; i < kLanes; i++) sum[i] += from[i];
+        for (int i = 0; i < lanes; i++) sum[i] += from[i];
       }
-    float share = share_of(p, &rows, &columns), *to = y + (oh * w->output[2] + ow) * kLanes;
-    for (int i = 0; i < kLanes; i++) to[i] = sum[i] * share;
+    float share = share_of(p, &rows, &columns), *to = y + (oh * w->output[2] + ow) * p->stride;
+    for (int i = 0; i < lanes; i++) to[i] = sum[i] * share;
   }
 }
 
-void BRAID_ISA_NAME(braid_blocked_average_grad_plane)(const braid_blocked_pool *p, const float *dy, float *dx) {
+void BRAID_ISA_NAME(braid_blocked_average_row)(const braid_blocked_pool *p, const float *x, int64_t oh, int64_t used,
+                                               float *y) {
+  int lanes = lanes_of(p, used);
+  if (lanes == kLanes)
+    average_row(p, x, oh, kLanes, y);
+  else
+    average_row(p, x, oh, lanes, y);
+}
+
+static inline void average_grad_plane(const braid_blocked_pool *p, const float *dy, int lanes, float *dx) {
   const braid_window *w = &p->w;
-  memset(dx, 0, (size_t)(braid_window_inputs(w) * kLanes) * sizeof *dx);
   for (int64_t oh = 0; oh < w->output[1]; oh++) {
     span rows = span_of(w, 1, oh);
-    for (int64_t ow = 0; ow < w->output[2]; ow++, dy += kLanes) {
+    for (int64_t ow = 0; ow < w->output[2]; ow++, dy += p->stride) {
       span columns = span_of(w, 2, ow);
       float share = share_of(p, &rows, &columns);
       for (int64_t kh = rows.first; kh < rows.last; kh++)
         for (int64_t kw = columns.first; kw < columns.last; kw++) {
-          float *target = dx + source_of(w, &rows, &columns, kh, kw) * kLanes;
+          float *target = dx + source_of(w, &rows, &columns, kh, kw) * p->stride;
 #pragma omp simd
-          for (int i = 0; i < kLanes; i++) target[i] += dy[i] * share;
+          for (int i = 0; i < lanes; i++) target[i] += dy[i] * share;
         }
     }
   }
+}
+
+void BRAID_ISA_NAME(braid_blocked_average_grad_plane)(const braid_blocked_pool *p, const float *dy, int64_t used,
+                                                      float *dx) {
+  int lanes = lanes_of(p, used);
+  clear_plane(p, lanes, dx);
+  if (lanes == kLanes)
+    average_grad_plane(p, dy, kLanes, dx);
+  else
+    average_grad_plane(p, dy, lanes, dx);
 }
 
 /* --- bias and normalization ----------------------------------------------------------------------------------------

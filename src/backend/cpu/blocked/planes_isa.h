@@ -10,18 +10,21 @@ enum { BRAID_BLOCKED_LANES = 16 };
 typedef struct braid_blocked_pool {
   braid_window w;                   /* dimensions 1 and 2 are height and width */
   int64_t planes, blocks, channels; /* of the batch; of a sample */
+  int64_t stride;                   /* from place to place: the lanes; all channels where they are last */
   bool include_pad;
 } braid_blocked_pool;
 
-/* Row `oh` of one plane. The last block's padding, lanes from `used` on, stays zero; window: where each maximum was, or
- * NULL. */
+/* Row `oh` of one plane, of which the first `used` lanes are channels. In blocks the other lanes, the last block's
+ * padding, stay zero; with channels last they are another place's. window: where each maximum was, or NULL. */
 BRAID_ISA_FUNCTION(void, braid_blocked_max_row,
                    (const braid_blocked_pool *p, const float *x, int64_t oh, int64_t used, float *y, uint8_t *window))
-BRAID_ISA_FUNCTION(void, braid_blocked_average_row, (const braid_blocked_pool *p, const float *x, int64_t oh, float *y))
+BRAID_ISA_FUNCTION(void, braid_blocked_average_row,
+                   (const braid_blocked_pool *p, const float *x, int64_t oh, int64_t used, float *y))
 /* dx of one plane. */
 BRAID_ISA_FUNCTION(void, braid_blocked_max_grad_plane,
-                   (const braid_blocked_pool *p, const float *dy, const uint8_t *window, float *dx))
-BRAID_ISA_FUNCTION(void, braid_blocked_average_grad_plane, (const braid_blocked_pool *p, const float *dy, float *dx))
+                   (const braid_blocked_pool *p, const float *dy, const uint8_t *window, int64_t used, float *dx))
+BRAID_ISA_FUNCTION(void, braid_blocked_average_grad_plane,
+                   (const braid_blocked_pool *p, const float *dy, int64_t used, float *dx))
 
 /* sums[i] += the sum of lane i. */
 BRAID_ISA_FUNCTION(void, braid_blocked_add_plane, (const float *dy, int64_t places, double *sums))

@@ -1,5 +1,6 @@
 /* Two-dimensional pools and their gradients on float32 in blocks of 16 channels, the layout of the convolutions around
- * them. A plane of one channel block is the unit of work; the inner loop runs over its 16 channels. */
+ * them, or with channels last where they come so. A plane of one channel block is the unit of work; the inner loop runs
+ * over its 16 channels. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,18 +11,31 @@
 
 enum { kLanes = BRAID_BLOCKED_LANES, kLeastChannels = 16, kMostPlaces = 256 };
 
+/* --- planes --------------------------------------------------------------------------------------------------------
+ */
+/* Where a plane begins in a tensor of `places` places. */
+static int64_t plane_start(const braid_blocked_pool *p, int64_t plane, int64_t places) {
+  int64_t block = plane % p->blocks;
+  if (p->stride == kLanes) return plane * places * kLanes; /* with 16 channels both layouts are the same memory */
+  return plane / p->blocks * places * p->stride + block * kLanes;
+}
+
+static int64_t plane_channels(const braid_blocked_pool *p, int64_t plane) {
+  return p->channels - plane % p->blocks * kLanes;
+}
+
 /* --- maxima --------------------------------------------------------------------------------------------------------
  */
 static braid_status run_max(const braid_node_desc *node, void *state, const braid_cpu_args *args) {
   const braid_blocked_pool *p = state;
-  int64_t in = braid_window_inputs(&p->w) * kLanes, out = braid_window_outputs(&p->w) * kLanes;
+  int64_t in = braid_window_inputs(&p->w), out = braid_window_outputs(&p->w);
   uint8_t *window = node->output_count > 2 ? args->outputs[2] : NULL;
 #pragma omp parallel for collapse(2)
   for (int64_t plane = 0; plane < p->planes; plane++)
     for (int64_t oh = 0; oh < p->w.output[1]; oh++) {
-      int64_t used = p->channels - plane % p->blocks * kLanes;
-      BRAID_ISA_CALL(braid_blocked_max_row, p, (const float *)args->inputs[0] + plane * in, oh, used,
-                     (float *)args->outputs[0] + plane * out, window ? window + plane * out : NULL);
+      int64_t from = plane_start(p, plane, in), to = plane_start(p, plane, out);
+      BRAID_ISA_CALL(braid_blocked_max_row, p, (const float *)args->inputs[0] + from, oh, plane_channels(p, plane),
+                     (float *)args->outputs[0] + to, window ? window + to : NULL);
     }
   return BRAID_OK;
 }
@@ -29,11 +43,13 @@ static braid_status run_max(const braid_node_desc *node, void *state, const brai
 static braid_status run_max_grad(const braid_node_desc *node, void *state, const braid_cpu_args *args) {
   const braid_blocked_pool *p = state;
   (void)node;
-  int64_t in = braid_window_inputs(&p->w) * kLanes, out = braid_window_outputs(&p->w) * kLanes;
+  int64_t in = braid_window_inputs(&p->w), out = braid_window_outputs(&p->w);
 #pragma omp parallel for
-  for (int64_t plane = 0; plane < p->planes; plane++)
-    BRAID_ISA_CALL(braid_blocked_max_grad_plane, p, (const float *)args->inputs[0] + plane * out,
-                   (const uint8_t *)args->inputs[1] + plane * out, (float *)args->outputs[0] + plane * in);
+  for (int64_t plane = 0; plane < p->planes; plane++) {
+    int64_t from = plane_start(p, plane, out), to = plane_start(p, plane, in);
+    BRAID_ISA_CALL(braid_blocked_max_grad_plane, p, (const float *)args->inputs[0] + from,
+                   (const uint8_t *)args->inputs[1] + from, plane_channels(p, plane), (float *)args->outputs[0] + to);
+  }
   return BRAID_OK;
 }
 
@@ -42,23 +58,23 @@ static braid_status run_max_grad(const braid_node_desc *node, void *state, const
 static braid_status run_average(const braid_node_desc *node, void *state, const braid_cpu_args *args) {
   const braid_blocked_pool *p = state;
   (void)node;
-  int64_t in = braid_window_inputs(&p->w) * kLanes, out = braid_window_outputs(&p->w) * kLanes;
+  int64_t in = braid_window_inputs(&p->w), out = braid_window_outputs(&p->w);
 #pragma omp parallel for collapse(2)
   for (int64_t plane = 0; plane < p->planes; plane++)
     for (int64_t oh = 0; oh < p->w.output[1]; oh++)
-      BRAID_ISA_CALL(braid_blocked_average_row, p, (const float *)args->inputs[0] + plane * in, oh,
-                     (float *)args->outputs[0] + plane * out);
+      BRAID_ISA_CALL(braid_blocked_average_row, p, (const float *)args->inputs[0] + plane_start(p, plane, in), oh,
+                     plane_channels(p, plane), (float *)args->outputs[0] + plane_start(p, plane, out));
   return BRAID_OK;
 }
 
 static braid_status run_average_grad(const braid_node_desc *node, void *state, const braid_cpu_args *args) {
   const braid_blocked_pool *p = state;
   (void)node;
-  int64_t in = braid_window_inputs(&p->w) * kLanes, out = braid_window_outputs(&p->w) * kLanes;
+  int64_t in = braid_window_inputs(&p->w), out = braid_window_outputs(&p->w);
 #pragma omp parallel for
   for (int64_t plane = 0; plane < p->planes; plane++)
-    BRAID_ISA_CALL(braid_blocked_average_grad_plane, p, (const float *)args->inputs[0] + plane * out,
-                   (float *)args->outputs[0] + plane * in);
+    BRAID_ISA_CALL(braid_blocked_average_grad_plane, p, (const float *)args->inputs[0] + plane_start(p, plane, out),
+                   plane_channels(p, plane), (float *)args->outputs[0] + plane_start(p, plane, in));
   return BRAID_OK;
 }
 
@@ -75,6 +91,7 @@ static bool read_pool(const braid_node_desc *node, braid_blocked_pool *p) {
   *p = (braid_blocked_pool){.planes = given->dims[0] * blocks,
                             .blocks = blocks,
                             .channels = given->dims[1],
+                            .stride = given->layout == BRAID_LAYOUT_BHWC ? given->dims[1] : kLanes,
                             .include_pad = braid_attr_int(node->attrs, "count_include_pad", 0) != 0};
   if (strncmp(node->op, "Global", 6) == 0) return braid_geometry_global(x, &p->w) == BRAID_OK;
   if (is_gradient(node)) return braid_geometry_pool_grad(node->attrs, given, &p->w) == BRAID_OK;
@@ -102,8 +119,9 @@ static bool pool_match(const braid_node_desc *node, char *why, size_t why_bytes)
 }
 
 static void pool_layouts(const braid_node_desc *node, braid_layout *inputs, braid_layout *outputs) {
-  for (size_t i = 0; i < node->input_count; i++) inputs[i] = BRAID_LAYOUT_BLOCKED16;
-  for (size_t i = 0; i < node->output_count; i++) outputs[i] = BRAID_LAYOUT_BLOCKED16;
+  braid_layout layout = inputs[0] == BRAID_LAYOUT_BHWC ? BRAID_LAYOUT_BHWC : BRAID_LAYOUT_BLOCKED16;
+  for (size_t i = 0; i < node->input_count; i++) inputs[i] = layout;
+  for (size_t i = 0; i < node->output_count; i++) outputs[i] = layout;
 }
 
 static braid_status pool_create(const braid_allocator *allocator, const braid_node_desc *node, void **state,

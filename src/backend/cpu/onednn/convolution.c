@@ -239,11 +239,12 @@ braid_dnnl_problem braid_dnnl_conv_problem_of(const braid_node_desc *node, const
 }
 
 /* Blocks of channels are best, but some shapes (a pointwise convolution with pads) have a fast kernel only with
- * channels last. */
+ * channels last; and where both images lie so, converting them would cost more than blocks gain. */
 bool braid_dnnl_conv_best_layout(const braid_node_desc *node, const braid_dnnl_conv *c, braid_layout *out) {
-  static const braid_layout kLayouts[] = {BRAID_LAYOUT_BLOCKED16, BRAID_LAYOUT_BHWC};
   braid_dnnl_problem p = braid_dnnl_conv_problem_of(node, c);
-  bool found = false;
+  bool last = p.x.layout == BRAID_LAYOUT_BHWC && p.y.layout == BRAID_LAYOUT_BHWC, found = false;
+  const braid_layout kLayouts[] = {last ? BRAID_LAYOUT_BHWC : BRAID_LAYOUT_BLOCKED16,
+                                   last ? BRAID_LAYOUT_BLOCKED16 : BRAID_LAYOUT_BHWC};
   for (size_t i = 0; i < 2 && !found; i++) {
     p.y.layout = kLayouts[i];
     p.x.layout = braid_dnnl_conv_image_layout(node, kLayouts[i]);
@@ -260,10 +261,16 @@ static const braid_layout kKept[] = {BRAID_DNNL_16I16O, BRAID_DNNL_I16O, BRAID_D
                                      BRAID_DNNL_16O16I, BRAID_DNNL_8O8I, BRAID_DNNL_16G,  BRAID_DNNL_8G};
 enum { kKeptCount = sizeof kKept / sizeof *kKept };
 
+/* TensorFlow's order, kernel, channels, filters, of two spatial dimensions. */
+static bool is_kernel_first(braid_layout layout) {
+  braid_layout first;
+  return braid_layout_parse("cdba", &first) == BRAID_OK && layout == first;
+}
+
 bool braid_dnnl_conv_takes_weights(const braid_dnnl_conv *c, braid_layout layout) {
   braid_dnnl_conv with = *c;
   braid_md md;
-  bool kept = false;
+  bool kept = c->groups == 1 && is_kernel_first(layout);
   for (size_t i = 0; i < kKeptCount; i++) kept |= layout == kKept[i];
   return kept && braid_desc_set_layout(&with.w, layout) == BRAID_OK && braid_dnnl_conv_weights(&with, &md);
 }
