@@ -105,7 +105,15 @@ static braid_status attr_write_value(braid_ort_proto *proto, const OrtValue *val
   return BRAID_OK;
 }
 
-static braid_status attr_write(braid_ort_proto *proto, braid_ort_view *view, const OrtOpAttr *attr) {
+/* The framework completes an RNN by default activations for two directions, whatever the node has. */
+static size_t attr_trim(const braid_ort_node *node, bool both, const char *name, const char *data, size_t bytes) {
+  if (strcmp(node->op, "RNN") != 0 || both || strcmp(name, "activations") != 0) return bytes;
+  size_t first = strnlen(data, bytes);
+  return first < bytes ? first + 1 : bytes;
+}
+
+static braid_status attr_write(braid_ort_proto *proto, braid_ort_view *view, const braid_ort_node *node, bool both,
+                               const OrtOpAttr *attr) {
   char local[ATTR_BYTES];
   const void *data = NULL;
   const char *name = NULL;
@@ -125,12 +133,27 @@ static braid_status attr_write(braid_ort_proto *proto, braid_ort_view *view, con
     TRY(status);
   } else {
     TRY(attr_read(view, attr, type, local, &data, &bytes));
+    bytes = attr_trim(node, both, name, data, bytes);
     if (type == BRAID_ORT_ATTR_STRING || type == BRAID_ORT_ATTR_STRINGS)
       attr_write_strings(proto, type, data, bytes);
     else
       attr_write_numbers(proto, type, data, bytes);
   }
   braid_ort_proto_end(proto, begun);
+  return BRAID_OK;
+}
+
+/* Whether it is the direction of a recurrent op, and both. */
+static braid_status attr_says_both(const OrtOpAttr *attr, bool *both) {
+  char text[32] = "";
+  const char *name = NULL;
+  size_t bytes = 0;
+  int type = 0;
+  TRY_ORT(braid_ort.OpAttr_GetName(attr, &name));
+  TRY_ORT(braid_ort.OpAttr_GetType(attr, &type));
+  if (type != BRAID_ORT_ATTR_STRING || strcmp(name, "direction") != 0) return BRAID_OK;
+  TRY_ORT(braid_ort.ReadOpAttr(attr, type, text, sizeof text - 1, &bytes));
+  *both = *both || strcmp(text, "bidirectional") == 0;
   return BRAID_OK;
 }
 
@@ -149,7 +172,9 @@ static braid_status node_write(braid_ort_proto *proto, braid_ort_view *view, con
   const OrtOpAttr **attrs = braid_ort_arena_take(&view->arena, count, sizeof *attrs);
   if (!attrs) return braid_fail(BRAID_NO_MEMORY, "there is no memory for attributes");
   if (count) TRY_ORT(braid_ort.Node_GetAttributes(node->node, attrs, count));
-  for (size_t i = 0; i < count; i++) TRY(attr_write(proto, view, attrs[i]));
+  bool both = false;
+  for (size_t i = 0; i < count; i++) TRY(attr_says_both(attrs[i], &both));
+  for (size_t i = 0; i < count; i++) TRY(attr_write(proto, view, node, both, attrs[i]));
   braid_ort_proto_end(proto, begun);
   return BRAID_OK;
 }
@@ -215,7 +240,11 @@ static braid_status known_write(braid_ort_proto *proto, const braid_ort_value *v
     return braid_fail(BRAID_UNSUPPORTED, "a shape that follows from a tensor of %s", braid_ort_type_name(value->type));
   TRY(braid_desc_init(&desc, dtype, value->rank, value->dims));
   TRY(braid_tensor_create(NULL, &desc, &tensor));
-  for (int64_t i = 0; i < braid_desc_count(&desc); i++) braid_tensor_set_f64(tensor, i, (double)trial->element);
+  for (int64_t i = 0; i < braid_desc_count(&desc); i++) {
+    double element = trial->fill == BRAID_ORT_ZEROS ? 0 : trial->fill == BRAID_ORT_COUNT ? (double)i : 1;
+    if (trial->fill == BRAID_ORT_REST && i == 0) element = -1;
+    braid_tensor_set_f64(tensor, i, element);
+  }
   size_t begun = braid_ort_proto_begin(proto, GRAPH_INITIALIZER);
   for (int i = 0; i < value->rank; i++) braid_ort_proto_int(proto, TENSOR_DIMS, value->dims[i]);
   braid_ort_proto_int(proto, TENSOR_TYPE, braid_ort_onnx_type(value->type));

@@ -8,12 +8,21 @@
 #include "braid/graph.h"
 #include "view.h"
 
+/* Contents that stand for those of a run: of these, one is valid for most uses. */
+typedef enum braid_ort_fill {
+  BRAID_ORT_ONES,  /* sizes, factors, ends */
+  BRAID_ORT_ZEROS, /* starts, pads, an axis */
+  BRAID_ORT_COUNT, /* 0, 1, 2 ...: axes */
+  BRAID_ORT_REST,  /* -1, 1, 1 ...: the shape of a Reshape */
+  BRAID_ORT_FILLS,
+} braid_ort_fill;
+
 /* What stands in place of what is not known before a run, to ask whether a node would run. */
 typedef struct braid_ort_trial {
-  int64_t open; /* every open dimension */
-  const int *known; /* inputs whose contents are given: every element is `element` */
+  int64_t open;     /* every open dimension */
+  const int *known; /* inputs whose contents are given */
   size_t known_count;
-  int64_t element;
+  braid_ort_fill fill; /* the contents */
 } braid_ort_trial;
 
 typedef struct braid_ort_piece {

@@ -52,6 +52,9 @@ static braid_status operand_check(const braid_ort_value *value, bool output) {
 /* What needs no plan to be refused. */
 static braid_status node_check(const braid_ort_view *view, const braid_ort_node *node) {
   if (node->graph_count) return braid_fail(BRAID_UNSUPPORTED, "it has graphs of its own, whose nodes are asked about");
+  if (view->inlined)
+    return braid_fail(BRAID_UNSUPPORTED, "it is in the body of a SequenceMap, which ONNX Runtime makes a loop of afterwards: it "
+                                         "then refuses nodes of plug-in providers");
   if (is_random(node->op)) return braid_fail(BRAID_UNSUPPORTED, "random numbers are those of the framework");
   if (node->input_count + node->output_count > MAX_OPERANDS)
     return braid_fail(BRAID_UNSUPPORTED, "%zu inputs", node->input_count);
@@ -72,8 +75,8 @@ typedef struct probe_question {
   size_t known_count;
 } probe_question;
 
-static braid_status probe_attempt(probe_question *ask, int64_t open, size_t known, int64_t element) {
-  braid_ort_trial trial = {open, ask->known, known, element};
+static braid_status probe_attempt(probe_question *ask, int64_t open, size_t known, braid_ort_fill fill) {
+  braid_ort_trial trial = {open, ask->known, known, fill};
   braid_graph *graph = NULL;
   braid_plan *plan = NULL;
   ask->piece.trial = &trial;
@@ -90,24 +93,23 @@ static bool worth_another(braid_status status) {
 }
 
 /* Sizes for open dimensions that suit most ops: 1 divides and broadcasts, the others leave room for windows. */
-static braid_status probe_sizes(probe_question *ask, size_t known, int64_t element, char *first, size_t bytes) {
+static braid_status probe_sizes(probe_question *ask, size_t known, braid_ort_fill fill, char *first, size_t bytes) {
   static const int64_t kSizes[] = {8, 1, 64, 512};
   braid_status status = BRAID_OK;
   for (size_t i = 0; i < (ask->open ? sizeof kSizes / sizeof *kSizes : 1); i++) {
-    status = probe_attempt(ask, kSizes[i], known, element);
+    status = probe_attempt(ask, kSizes[i], known, fill);
     if (status != BRAID_OK && !first[0]) snprintf(first, bytes, "%s", braid_error_detail());
     if (!worth_another(status)) return status;
   }
   return status;
 }
 
-/* As data first; then with the contents that will be known: ones are valid sizes, factors and ends, zeros are valid
- * axes, starts and pads. */
+/* As data first; then with the contents that will be known. */
 static braid_status probe_run(probe_question *ask) {
   char first[1024] = "";
-  braid_status status = probe_sizes(ask, 0, 0, first, sizeof first);
-  for (int64_t element = 1; element >= 0 && ask->known_count && worth_another(status); element--)
-    status = probe_sizes(ask, ask->known_count, element, first, sizeof first);
+  braid_status status = probe_sizes(ask, 0, BRAID_ORT_ONES, first, sizeof first);
+  for (int fill = 0; fill < BRAID_ORT_FILLS && ask->known_count && worth_another(status); fill++)
+    status = probe_sizes(ask, ask->known_count, (braid_ort_fill)fill, first, sizeof first);
   return status == BRAID_OK || status == BRAID_NO_MEMORY ? status : braid_fail(status, "%s", first);
 }
 

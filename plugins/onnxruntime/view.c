@@ -201,6 +201,11 @@ static braid_status view_read(const OrtGraph *graph, braid_ort_view *view) {
   const OrtNode **nodes = NULL, *parent = NULL;
   TRY_ORT(braid_ort.Graph_GetParentNode(graph, &parent));
   view->inner = parent != NULL;
+  if (parent) {
+    const char *op = NULL;
+    TRY_ORT(braid_ort.Node_GetOperatorType(parent, &op));
+    view->inlined = strcmp(op, "SequenceMap") == 0; /* ONNX's only function with a graph of its own */
+  }
   TRY(view_read_domains(graph, view));
   TRY(view_mark(view, graph, false));
   TRY_ORT(braid_ort.Graph_GetNumNodes(graph, &view->node_count));

@@ -41,7 +41,8 @@ typedef struct braid_ort_view {
   braid_ort_value *values;
   braid_ort_domain *domains;
   size_t node_count, value_count, domain_count;
-  bool inner; /* the body of a control flow node */
+  bool inner;   /* the body of a control flow node */
+  bool inlined; /* one of a node that the framework will replace by the node's function */
   int *slots; /* hash table of names -> value + 1 */
   size_t slot_count;
 } braid_ort_view;
