@@ -6,7 +6,7 @@ CTEST_FLAGS ?= --output-on-failure
 DEMO ?= $(BUILD)/demo
 export CTEST_PARALLEL_LEVEL ?= $(shell nproc)
 
-.PHONY: all configure deps demo test bench install uninstall clean
+.PHONY: all configure deps demo test bench onnxruntime install uninstall clean
 
 # What is installed; the tests and measurements have goals of their own.
 all: configure
@@ -19,6 +19,10 @@ configure:
 # What the build needs (packages.txt): installed on Debian and Ubuntu as root, else named where it is missing.
 deps:
 	@ci/deps.sh
+
+# The execution provider for ONNX Runtime: docs/onnxruntime.md.
+onnxruntime: configure
+	@cmake --build $(BUILD) --target onnxruntime_plugin
 
 # Trains a small network on generated pictures, tests it and classifies with it.
 demo: deps
