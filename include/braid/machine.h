@@ -50,6 +50,10 @@ typedef struct braid_plan_options {
   /* A training plan chooses the layouts in which parameters and states are stored. If its executions will use weights
    * that another plan is using already, set them here: their layouts are then kept. NULL: none. */
   struct braid_weights *weights;
+  /* A run whose tasks are all on one CPU is done by the thread that submits it, however long it takes, by kernels for
+   * one thread: submit returns when it is done. For programs whose own threads are the parallelism; else only plans of
+   * some microseconds run so. */
+  bool callers_thread;
 } braid_plan_options;
 
 /* Makes a plan without preparing kernels. The graph is copied and may be destroyed. options may be NULL. */

@@ -32,6 +32,7 @@ static const char *provider_name(const void *ep) {
 static braid_plan_options provider_plan_options(const provider *self) {
   braid_plan_options options = {.no_fusion = !self->options.fusion, .loose_place = true};
   if (self->options.place[0]) options.place = self->options.place;
+  options.callers_thread = self->options.threads == 1;
   return options;
 }
 

@@ -1,5 +1,6 @@
 #include "runtime/plan/plan.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "base/invariant.h"
@@ -436,8 +437,8 @@ static size_t bytes_of(const braid_graph *graph, const braid_value_id *ids, size
 static bool is_small(const braid_plan *plan) {
   const braid_graph *graph = plan->graph;
   int device = -1;
-  double seconds = 0;
-  for (size_t i = 0; i < graph->node_count && seconds <= kSmallSeconds; i++) {
+  double seconds = 0, most = plan->callers_thread ? HUGE_VAL : kSmallSeconds;
+  for (size_t i = 0; i < graph->node_count && seconds <= most; i++) {
     const braid_node *node = &graph->nodes[i];
     if (plan->places[i].device < 0) continue;
     if ((device >= 0 && plan->places[i].device != device) || plan->places[i].region) return false;
@@ -447,7 +448,7 @@ static bool is_small(const braid_plan *plan) {
     seconds += braid_modelled_seconds(1, (double)braid_graph_node_macs(graph, (braid_node_id)i), bytes);
   }
   return device >= 0 && plan->devices[device].space == kHostSpace && plan->devices[device].backend->run &&
-         seconds <= kSmallSeconds;
+         seconds <= most;
 }
 
 /* Which of the weights runs touch that others may touch too: parameters and states that are not constant. */
@@ -508,6 +509,7 @@ braid_status braid_plan_new(braid_machine *machine, const braid_allocator *alloc
                        .no_fusion = options->no_fusion,
                        .no_reuse = options->no_reuse,
                        .device_io = options->device_io,
+                       .callers_thread = options->callers_thread,
                        .devices = machine->devices,
                        .device_count = machine->device_count,
                        .space_count = machine->space_count,

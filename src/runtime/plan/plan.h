@@ -119,6 +119,7 @@ struct braid_plan {
   braid_digest given;  /* of the caller's (snapshot.h) */
   braid_read_set read; /* of the caller's as well */
   bool training, no_fusion, no_reuse, device_io;
+  bool callers_thread;                /* asked for; `small` whatever its size */
   bool small;                         /* its kernels are for one thread of the host's, the caller's if it may */
   bool reads_weights, writes_weights; /* such as others may write, or read */
   int host_device;                    /* the first of unified memory; -1: none */

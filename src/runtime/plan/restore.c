@@ -410,7 +410,8 @@ braid_status braid_restore(braid_machine *machine, const braid_graph *given, con
   braid_plan_options options = {.training = row->training != 0,
                                 .no_fusion = row->no_fusion != 0,
                                 .no_reuse = row->no_reuse != 0,
-                                .device_io = row->device_io != 0};
+                                .device_io = row->device_io != 0,
+                                .callers_thread = row->callers_thread != 0};
   braid_arena *arena;
   braid_plan *plan = NULL;
   *out = NULL;
