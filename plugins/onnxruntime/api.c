@@ -57,19 +57,19 @@ static const struct {
   int onnx;
   bool carried, packed;
 } kTypes[] = {
-    {"no type", 0, false, false},   {"float", 1, true, false},
-    {"uint8", 2, true, false},      {"int8", 3, true, false},
-    {"uint16", 4, true, false},     {"int16", 5, true, false},
-    {"int32", 6, true, false},      {"int64", 7, true, false},
-    {"string", 8, false, false},    {"bool", 9, true, false},
-    {"float16", 10, true, false},   {"double", 11, true, false},
-    {"uint32", 12, true, false},    {"uint64", 13, true, false},
-    {"complex64", 14, false, false}, {"complex128", 15, false, false},
-    {"bfloat16", 16, true, false},  {"float8e4m3fn", 17, true, false},
+    {"no type", 0, false, false},        {"float", 1, true, false},
+    {"uint8", 2, true, false},           {"int8", 3, true, false},
+    {"uint16", 4, true, false},          {"int16", 5, true, false},
+    {"int32", 6, true, false},           {"int64", 7, true, false},
+    {"string", 8, false, false},         {"bool", 9, true, false},
+    {"float16", 10, true, false},        {"double", 11, true, false},
+    {"uint32", 12, true, false},         {"uint64", 13, true, false},
+    {"complex64", 14, false, false},     {"complex128", 15, false, false},
+    {"bfloat16", 16, true, false},       {"float8e4m3fn", 17, true, false},
     {"float8e4m3fnuz", 18, true, false}, {"float8e5m2", 19, true, false},
     {"float8e5m2fnuz", 20, true, false}, {"uint4", 21, false, true},
-    {"int4", 22, false, true},      {"float4e2m1", 23, false, true},
-    {"uint2", 25, false, true},     {"int2", 26, false, true},
+    {"int4", 22, false, true},           {"float4e2m1", 23, false, true},
+    {"uint2", 25, false, true},          {"int2", 26, false, true},
     {"float8e8m0", 24, true, false},
 };
 
@@ -83,6 +83,11 @@ int braid_ort_onnx_type(int type) {
 
 const char *braid_ort_type_name(int type) {
   return kTypes[type_index(type)].name;
+}
+
+braid_dtype braid_ort_dtype(int type) {
+  static const braid_dtype kListed[] = {[1] = BRAID_F32, [6] = BRAID_I32, [7] = BRAID_I64};
+  return type > 0 && (size_t)type < sizeof kListed / sizeof *kListed ? kListed[type] : BRAID_NONE;
 }
 
 bool braid_ort_type_packed(int type) {

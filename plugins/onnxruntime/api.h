@@ -1,8 +1,8 @@
 /* ONNX Runtime's interface for execution providers in libraries, as far as it is used here.
  *
- * The interface consists of tables of function pointers that only grow at their end, so a function is known by its slot.
- * No header of ONNX Runtime is needed to build this: the slots below are the source. With -DORT_INCLUDE=DIR the build
- * has the official headers too, and api_check.c compares every slot and every layout with them.
+ * The interface consists of tables of function pointers that only grow at their end, so a function is known by its
+ * slot. No header of ONNX Runtime is needed to build this: the slots below are the source. With -DORT_INCLUDE=DIR the
+ * build has the official headers too, and api_check.c compares every slot and every layout with them.
  *
  * X(slot, first version, result, name, arguments). `OrtStatus *` results are NULL for success. */
 #ifndef BRAID_ORT_API_H
@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "braid/status.h"
+#include "braid/tensor.h"
 
 enum {
   BRAID_ORT_OLDEST = 23, /* 1.23: the first with graphs for plug-in providers */
@@ -264,6 +264,8 @@ braid_status braid_ort_check(OrtStatus *status);
 /* ONNX's number of a type in files, from the runtime's; 0: none. */
 int braid_ort_onnx_type(int type);
 const char *braid_ort_type_name(int type);
+/* Of those that shapes and scales have: float32, int32, int64; BRAID_NONE for others. */
+braid_dtype braid_ort_dtype(int type);
 /* Elements of less than a byte, which the runtime packs and Braid does not. */
 bool braid_ort_type_packed(int type);
 /* Numbers and truth values in elements of whole bytes, which a tensor of Braid holds as the runtime does. */

@@ -1,4 +1,5 @@
-/* Compares every slot and every layout of api.h with the official headers, where a build has them (-DORT_INCLUDE=DIR). */
+/* Compares every slot and every layout of api.h with the official headers, where a build has them (-DORT_INCLUDE=DIR).
+ */
 #include "api.h"
 #include "onnxruntime_c_api.h"
 

@@ -24,7 +24,8 @@ static void class_inputs(const braid_ort_view *view, braid_ort_class *classes) {
     const braid_ort_value *value = &view->values[i];
     if (value->data)
       classes[i] = BRAID_ORT_SHAPED;
-    else if (value->input && !view->inner && braid_ort_may_be_given(value->type, value->rank, value->dims))
+    else if (value->input && !view->inner &&
+             braid_ort_may_be_given(braid_ort_dtype(value->type), value->rank, value->dims, false))
       classes[i] = BRAID_ORT_GIVEN;
   }
 }
@@ -62,9 +63,9 @@ static braid_status reason_add(braid_ort_view *view, braid_ort_claim *claim, con
 }
 
 /* --- groups ---
- * The level of a node is the number of times that a path to it goes from a claimed node to one of the framework. Claimed
- * nodes of a level are a group: what leaves the group for a node of the framework comes back on a higher level, so no
- * path leaves it and comes back. */
+ * The level of a node is the number of times that a path to it goes from a claimed node to one of the framework.
+ * Claimed nodes of a level are a group: what leaves the group for a node of the framework comes back on a higher level,
+ * so no path leaves it and comes back. */
 
 static int level_of(const braid_ort_view *view, const int *levels, const bool *ours, size_t index) {
   const braid_ort_node *node = &view->nodes[index];

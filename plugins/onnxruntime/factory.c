@@ -1,5 +1,6 @@
 /* The entry points of the library, and the factory by which ONNX Runtime lists devices and makes providers. */
 #include <dlfcn.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -12,10 +13,17 @@ BRAID_API OrtStatus *CreateEpFactories(const char *name, const OrtApiBase *base,
                                        void **factories, size_t capacity, size_t *count);
 BRAID_API OrtStatus *ReleaseEpFactory(void *factory);
 
+/* A factory stays in memory when it is released: sessions that are still open give their provider back to it. The next
+ * registration takes it again. */
 typedef struct factory {
   braid_ort_factory_table table; /* first: the framework knows the factory by it */
   const OrtLogger *logger;       /* of the process */
+  struct factory *next;
+  bool taken;
 } factory;
+
+static pthread_mutex_t g_lock = PTHREAD_MUTEX_INITIALIZER;
+static factory *g_factories; /* under g_lock */
 
 static const char *factory_name(const void *self) {
   (void)self;
@@ -79,16 +87,47 @@ static bool factory_is_stream_aware(const void *self) {
   return false;
 }
 
+static factory *factory_take(const OrtLogger *logger) {
+  pthread_mutex_lock(&g_lock);
+  factory *self = g_factories;
+  while (self && self->taken) self = self->next;
+  if (!self) {
+    self = braid_zalloc(NULL, sizeof *self);
+    if (self) {
+      self->next = g_factories;
+      g_factories = self;
+    }
+  }
+  if (self) {
+    self->taken = true;
+    self->logger = logger;
+    self->table = (braid_ort_factory_table){
+        .version = braid_ort.version,
+        .GetName = factory_name,
+        .GetVendor = factory_vendor,
+        .GetSupportedDevices = factory_devices,
+        .CreateEp = factory_create_ep,
+        .ReleaseEp = factory_release_ep,
+        .GetVendorId = factory_vendor_id,
+        .GetVersion = factory_version,
+        .CreateDataTransfer = factory_data_transfer,
+        .IsStreamAware = factory_is_stream_aware,
+    };
+  }
+  pthread_mutex_unlock(&g_lock);
+  return self;
+}
+
 /* ONNX Runtime loads this library, and with it libbraid, for itself alone. Backends in shared objects look for the
  * library's functions among those that everybody sees: libbraid is made one of them. */
 static void library_publish(void) {
   Dl_info info;
-  if (dlsym(RTLD_DEFAULT, "braid_error_detail")) return;
   union {
     const char *(*function)(void);
     void *address;
   } braid = {.function = braid_error_detail};
-  if (dladdr(braid.address, &info) && info.dli_fname) (void)dlopen(info.dli_fname, RTLD_NOW | RTLD_GLOBAL | RTLD_NOLOAD);
+  if (dladdr(braid.address, &info) && info.dli_fname)
+    (void)dlopen(info.dli_fname, RTLD_NOW | RTLD_GLOBAL | RTLD_NOLOAD);
 }
 
 OrtStatus *CreateEpFactories(const char *name, const OrtApiBase *base, const OrtLogger *logger, void **factories,
@@ -108,27 +147,16 @@ OrtStatus *CreateEpFactories(const char *name, const OrtApiBase *base, const Ort
   }
   if (capacity == 0) return braid_ort.CreateStatus(BRAID_ORT_INVALID_ARGUMENT, "Braid: no room for a factory");
   library_publish();
-  factory *self = braid_zalloc(NULL, sizeof *self);
+  factory *self = factory_take(logger);
   if (!self) return braid_ort.CreateStatus(BRAID_ORT_FAIL, "Braid: out of memory");
-  self->logger = logger;
-  self->table = (braid_ort_factory_table){
-      .version = braid_ort.version,
-      .GetName = factory_name,
-      .GetVendor = factory_vendor,
-      .GetSupportedDevices = factory_devices,
-      .CreateEp = factory_create_ep,
-      .ReleaseEp = factory_release_ep,
-      .GetVendorId = factory_vendor_id,
-      .GetVersion = factory_version,
-      .CreateDataTransfer = factory_data_transfer,
-      .IsStreamAware = factory_is_stream_aware,
-  };
   factories[0] = self;
   *count = 1;
   return NULL;
 }
 
 OrtStatus *ReleaseEpFactory(void *self) {
-  braid_free(NULL, self);
+  pthread_mutex_lock(&g_lock);
+  ((factory *)self)->taken = false;
+  pthread_mutex_unlock(&g_lock);
   return NULL;
 }

@@ -20,7 +20,16 @@
 enum { MODEL_IR_VERSION = 1, MODEL_GRAPH = 7, MODEL_OPSET = 8, OPSET_DOMAIN = 1, OPSET_VERSION = 2 };
 enum { GRAPH_NODE = 1, GRAPH_NAME = 2, GRAPH_INITIALIZER = 5, GRAPH_INPUT = 11, GRAPH_OUTPUT = 12 };
 enum { NODE_INPUT = 1, NODE_OUTPUT = 2, NODE_NAME = 3, NODE_OP = 4, NODE_ATTRIBUTE = 5, NODE_DOMAIN = 7 };
-enum { ATTR_NAME = 1, ATTR_F = 2, ATTR_I = 3, ATTR_S = 4, ATTR_T = 5, ATTR_FLOATS = 7, ATTR_INTS = 8, ATTR_STRINGS = 9 };
+enum {
+  ATTR_NAME = 1,
+  ATTR_F = 2,
+  ATTR_I = 3,
+  ATTR_S = 4,
+  ATTR_T = 5,
+  ATTR_FLOATS = 7,
+  ATTR_INTS = 8,
+  ATTR_STRINGS = 9
+};
 enum { ATTR_TYPE = 20, TYPE_FLOAT = 1, TYPE_INT = 2, TYPE_STRING = 3, TYPE_TENSOR = 4 };
 enum { TYPE_FLOATS = 6, TYPE_INTS = 7, TYPE_STRINGS = 8 };
 enum { TENSOR_DIMS = 1, TENSOR_TYPE = 2, TENSOR_NAME = 8, TENSOR_RAW = 9, TENSOR_EXTERNAL = 13, TENSOR_LOCATION = 14 };
@@ -233,10 +242,10 @@ static void constant_write(braid_ort_proto *proto, const braid_ort_value *value,
 
 /* An input with the trial's contents. Its dimensions are known, and few: probe.c sees to that. */
 static braid_status known_write(braid_ort_proto *proto, const braid_ort_value *value, const braid_ort_trial *trial) {
-  braid_dtype dtype = value->type == 7 ? BRAID_I64 : value->type == 6 ? BRAID_I32 : BRAID_F32;
+  braid_dtype dtype = braid_ort_dtype(value->type);
   braid_desc desc;
   braid_tensor *tensor = NULL;
-  if (value->type != 7 && value->type != 6 && value->type != 1)
+  if (dtype == BRAID_NONE)
     return braid_fail(BRAID_UNSUPPORTED, "a shape that follows from a tensor of %s", braid_ort_type_name(value->type));
   TRY(braid_desc_init(&desc, dtype, value->rank, value->dims));
   TRY(braid_tensor_create(NULL, &desc, &tensor));

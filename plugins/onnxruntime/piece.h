@@ -32,7 +32,7 @@ typedef struct braid_ort_piece {
   size_t input_count;
   const int *outputs;
   size_t output_count;
-  const char *name;            /* in error messages */
+  const char *name;             /* in error messages */
   const braid_ort_trial *trial; /* NULL: none, open dimensions stay open */
 } braid_ort_piece;
 

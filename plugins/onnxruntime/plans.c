@@ -84,8 +84,9 @@ static braid_status call_key(const braid_ort_plans *plans, braid_ort_call *call)
     if (!input->bound) continue;
     size_t bytes = input_bytes(input, call->dims[i]);
     if (bytes > BRAID_ORT_GIVEN_MAX * sizeof(int64_t))
-      return braid_fail(BRAID_UNSUPPORTED, "shapes follow from the contents of input %zu, which has %zu bytes: at most %zu",
-                        i, bytes, BRAID_ORT_GIVEN_MAX * sizeof(int64_t));
+      return braid_fail(BRAID_UNSUPPORTED,
+                        "shapes follow from the contents of input %zu, which has %zu bytes: at most %zu", i, bytes,
+                        BRAID_ORT_GIVEN_MAX * sizeof(int64_t));
     memcpy(at, call->inputs[i], bytes);
     at += bytes;
   }
@@ -145,8 +146,7 @@ static bool plan_refused(braid_status status) {
 /* Binds all inputs that may be bound, then takes back those that it works without. */
 static braid_status plan_bind(const braid_ort_plans *plans, const braid_ort_call *call, bool *bound, braid_plan **out) {
   for (size_t i = 0; i < plans->input_count; i++)
-    bound[i] = plans->inputs[i].may_bind &&
-               input_bytes(&plans->inputs[i], call->dims[i]) <= BRAID_ORT_GIVEN_MAX * sizeof(int64_t);
+    bound[i] = braid_ort_may_be_given(plans->inputs[i].dtype, plans->inputs[i].rank, call->dims[i], false);
   TRY(plan_attempt(plans, call, bound, out));
   for (size_t i = 0; i < plans->input_count; i++) {
     braid_plan *plan = NULL;
@@ -337,8 +337,7 @@ static void plans_read_inputs(braid_ort_plans *plans) {
     braid_desc desc = braid_graph_value(plans->graph, braid_graph_input(plans->graph, i)).desc;
     plans_input *input = &plans->inputs[i];
     *input = (plans_input){.rank = desc.rank, .dtype = desc.dtype};
-    input->may_bind = desc.dtype == BRAID_I64 || desc.dtype == BRAID_I32 || desc.dtype == BRAID_F32;
-    for (int d = 0; d < desc.rank; d++) input->may_bind = input->may_bind && desc.dims[d] <= BRAID_ORT_GIVEN_MAX;
+    input->may_bind = braid_ort_may_be_given(desc.dtype, desc.rank, desc.dims, true);
     plans->key_capacity += (size_t)desc.rank * sizeof(int64_t);
     if (input->may_bind) plans->key_capacity += BRAID_ORT_GIVEN_MAX * sizeof(int64_t);
   }

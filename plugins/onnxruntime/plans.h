@@ -9,11 +9,11 @@
 /* What a run was given. */
 typedef struct braid_ort_call {
   struct braid_ort_call *next;
-  const void **inputs;         /* data of every input */
-  const void **left;           /* data of those that are inputs of the plan: the others are constants of it */
-  const int64_t **dims;        /* of every input; valid during the call */
+  const void **inputs;  /* data of every input */
+  const void **left;    /* data of those that are inputs of the plan: the others are constants of it */
+  const int64_t **dims; /* of every input; valid during the call */
   void **outputs;
-  unsigned char *key;          /* dimensions of all inputs, then contents of the bound ones */
+  unsigned char *key; /* dimensions of all inputs, then contents of the bound ones */
   size_t key_bytes;
 } braid_ort_call;
 

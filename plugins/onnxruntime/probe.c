@@ -13,21 +13,16 @@
 
 enum { MAX_OPERANDS = 4096 };
 
-bool braid_ort_may_be_given(int type, int rank, const int64_t *dims) {
-  if (rank < 0 || (type != 1 && type != 6 && type != 7)) return false; /* float, int32, int64 */
-  int64_t count = 1;
-  for (int i = 0; i < rank; i++) {
-    if (dims[i] < 0 || dims[i] > BRAID_ORT_GIVEN_MAX) return false;
-    count *= dims[i];
-    if (count > BRAID_ORT_GIVEN_MAX) return false;
-  }
-  return true;
+bool braid_ort_may_be_given(braid_dtype dtype, int rank, const int64_t *dims, bool open) {
+  if (rank < 0 || rank > 1 || (dtype != BRAID_F32 && dtype != BRAID_I32 && dtype != BRAID_I64)) return false;
+  int64_t most = dtype == BRAID_F32 ? BRAID_ORT_GIVEN_REALS : BRAID_ORT_GIVEN_MAX;
+  return rank == 0 || (dims[0] <= most && (open || dims[0] >= 0));
 }
 
 /* Random numbers are the framework's: its seeds give its numbers. */
 static bool is_random(const char *op) {
-  static const char *const kRandom[] = {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike",
-                                        "Multinomial",  "Bernoulli"};
+  static const char *const kRandom[] = {"RandomNormal",      "RandomNormalLike", "RandomUniform",
+                                        "RandomUniformLike", "Multinomial",      "Bernoulli"};
   for (size_t i = 0; i < sizeof kRandom / sizeof *kRandom; i++)
     if (strcmp(op, kRandom[i]) == 0) return true;
   return false;
@@ -36,7 +31,8 @@ static bool is_random(const char *op) {
 static braid_status operand_check(const braid_ort_value *value, bool output) {
   const char *what = output ? "output" : "input";
   if (value->data) return BRAID_OK;
-  if (value->type == 0) return braid_fail(BRAID_UNSUPPORTED, "%s %s is no tensor, or its type is not known", what, value->name);
+  if (value->type == 0)
+    return braid_fail(BRAID_UNSUPPORTED, "%s %s is no tensor, or its type is not known", what, value->name);
   if (braid_ort_type_packed(value->type))
     return braid_fail(BRAID_UNSUPPORTED, "%s %s is of %s, packed: only constants may be", what, value->name,
                       braid_ort_type_name(value->type));
@@ -53,8 +49,9 @@ static braid_status operand_check(const braid_ort_value *value, bool output) {
 static braid_status node_check(const braid_ort_view *view, const braid_ort_node *node) {
   if (node->graph_count) return braid_fail(BRAID_UNSUPPORTED, "it has graphs of its own, whose nodes are asked about");
   if (view->inlined)
-    return braid_fail(BRAID_UNSUPPORTED, "it is in the body of a SequenceMap, which ONNX Runtime makes a loop of afterwards: it "
-                                         "then refuses nodes of plug-in providers");
+    return braid_fail(BRAID_UNSUPPORTED,
+                      "it is in the body of a SequenceMap, which ONNX Runtime makes a loop of afterwards: it "
+                      "then refuses nodes of plug-in providers");
   if (is_random(node->op)) return braid_fail(BRAID_UNSUPPORTED, "random numbers are those of the framework");
   if (node->input_count + node->output_count > MAX_OPERANDS)
     return braid_fail(BRAID_UNSUPPORTED, "%zu inputs", node->input_count);
@@ -70,8 +67,8 @@ typedef struct probe_question {
   braid_machine *machine;
   const braid_plan_options *options;
   braid_ort_piece piece;
-  bool open;    /* an input has an open dimension */
-  int *known;   /* inputs whose contents are known when a plan is made */
+  bool open;  /* an input has an open dimension */
+  int *known; /* inputs whose contents are known when a plan is made */
   size_t known_count;
 } probe_question;
 
@@ -125,7 +122,8 @@ braid_status braid_ort_probe_node(braid_ort_view *view, int index, const braid_o
   int *inputs = ints(view, node->input_count), *outputs = ints(view, node->output_count);
   ask.known = ints(view, node->input_count);
   if (!inputs || !outputs || !ask.known) return braid_fail(BRAID_NO_MEMORY, "there is no memory to read the graph");
-  ask.piece = (braid_ort_piece){.nodes = &index, .node_count = 1, .inputs = inputs, .outputs = outputs, .name = node->op};
+  ask.piece =
+      (braid_ort_piece){.nodes = &index, .node_count = 1, .inputs = inputs, .outputs = outputs, .name = node->op};
   for (size_t i = 0; i < node->input_count; i++) {
     int value = node->inputs[i];
     bool again = value < 0 || view->values[value].data;
@@ -134,7 +132,8 @@ braid_status braid_ort_probe_node(braid_ort_view *view, int index, const braid_o
     const braid_ort_value *operand = &view->values[value];
     inputs[ask.piece.input_count++] = value;
     for (int d = 0; d < operand->rank; d++) ask.open = ask.open || operand->dims[d] < 0;
-    if (classes[value] != BRAID_ORT_DATA && braid_ort_may_be_given(operand->type, operand->rank, operand->dims))
+    if (classes[value] != BRAID_ORT_DATA &&
+        braid_ort_may_be_given(braid_ort_dtype(operand->type), operand->rank, operand->dims, false))
       ask.known[ask.known_count++] = value;
   }
   for (size_t i = 0; i < node->output_count; i++)

@@ -9,8 +9,8 @@
 typedef struct braid_ort_value {
   const OrtValueInfo *info;
   const char *name;
-  int type; /* the runtime's number of its element type; 0: no tensor, or not known */
-  int rank; /* -1: not known */
+  int type;                     /* the runtime's number of its element type; 0: no tensor, or not known */
+  int rank;                     /* -1: not known */
   int64_t dims[BRAID_MAX_RANK]; /* -1: open */
   int producer;                 /* a node of this graph; -1: none */
   bool too_deep;                /* of more dimensions than a tensor of Braid has; its rank reads -1 */
@@ -43,7 +43,7 @@ typedef struct braid_ort_view {
   size_t node_count, value_count, domain_count;
   bool inner;   /* the body of a control flow node */
   bool inlined; /* one of a node that the framework will replace by the node's function */
-  int *slots; /* hash table of names -> value + 1 */
+  int *slots;   /* hash table of names -> value + 1 */
   size_t slot_count;
 } braid_ort_view;
 

@@ -64,7 +64,7 @@ def difference(got, expected, relative=1e-3, absolute=1e-7):
     if isinstance(got, (list, tuple)) or isinstance(expected, (list, tuple)):
         if len(got) != len(expected):
             return f"{len(got)} elements, expected {len(expected)}"
-        return next((d for d in map(difference, got, expected) if d), None)
+        return next((d for d in (difference(a, b, relative, absolute) for a, b in zip(got, expected)) if d), None)
     if got is None or expected is None:
         return None if got is expected else "one is missing"
     got, expected = np.asarray(got), np.asarray(expected)
