@@ -26,12 +26,13 @@ class Case(unittest.TestCase):
         """Runs `feeds`, one or a list of them, by both providers; the nodes that Braid has are counted."""
         ours = provider.session(model, options, setup=setup)
         theirs = provider.cpu_session(model, peer)
-        nodes, found = provider.claimed(ours)
-        self.assertGreater(nodes, 0)
-        if all_ours:
-            self.assertEqual(list(provider.assignment(ours)), [provider.NAME])
-        if groups:
-            self.assertEqual(found, groups)
+        if provider.COUNTS:
+            nodes, found = provider.claimed(ours)
+            self.assertGreater(nodes, 0)
+            if all_ours:
+                self.assertEqual(list(provider.assignment(ours)), [provider.NAME])
+            if groups:
+                self.assertEqual(found, groups)
         for feed in feeds if isinstance(feeds, list) else [feeds]:
             off = provider.difference(ours.run(None, feed), theirs.run(None, feed), relative, absolute)
             self.assertIsNone(off)
@@ -173,6 +174,8 @@ class Sessions(Case):
             self.assertTrue(np.array_equal(first, again))
 
     def test_by_its_name(self):
+        if provider.VERSION < (1, 25):
+            self.skipTest("this ONNX Runtime knows only its own providers by name")
         run = ort.InferenceSession(models.classifier(1).SerializeToString(), providers=[(provider.NAME, {"threads": "1"})],
                                    enable_fallback=0)
         self.assertEqual(run.get_providers()[0], provider.NAME)

@@ -72,8 +72,7 @@ def check(case):
     return result, claimed, total, note
 
 
-def worker(numbers, every, only, pipe):
-    cases = load(every, only)
+def worker(cases, numbers, pipe):
     provider.register()
     for number in numbers:
         pipe.send((number, None))
@@ -105,7 +104,7 @@ def main():
     while next_case < len(cases):
         here, there = multiprocessing.Pipe(duplex=False)
         child = multiprocessing.get_context("fork").Process(
-            target=worker, args=(range(next_case, len(cases)), options.every, options.only, there))
+            target=worker, args=(cases, range(next_case, len(cases)), there))
         child.start()
         there.close()
         current = None
