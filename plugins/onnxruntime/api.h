@@ -15,7 +15,7 @@
 #include "braid/tensor.h"
 
 enum {
-  BRAID_ORT_OLDEST = 23, /* 1.23: the first with graphs for plug-in providers */
+  BRAID_ORT_OLDEST = 24, /* 1.23 loads providers too, but refuses their groups in models with loops and branches */
   BRAID_ORT_NEWEST = 29, /* the newest whose structs are below; a newer runtime serves an older table */
 };
 

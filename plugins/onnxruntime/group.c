@@ -23,32 +23,14 @@ struct braid_ort_group {
 
 /* --- runs --- */
 
-/* Type and dimensions of a value; `dims` is the framework's memory. */
-static braid_status value_shape(const OrtValue *value, const int64_t **dims, size_t *rank) {
-  int type;
-  if (braid_ort.GetTensorElementTypeAndShapeDataReference)
-    return braid_ort_check(braid_ort.GetTensorElementTypeAndShapeDataReference(value, &type, dims, rank));
-  /* 1.23 has only copies. */
-  static _Thread_local int64_t copies[64][BRAID_MAX_RANK];
-  static _Thread_local unsigned turn;
-  OrtTensorTypeAndShapeInfo *info = NULL;
-  int64_t *copy = copies[turn++ % 64];
-  TRY_ORT(braid_ort.GetTensorTypeAndShape(value, &info));
-  braid_status status = braid_ort_check(braid_ort.GetDimensionsCount(info, rank));
-  if (status == BRAID_OK && *rank <= BRAID_MAX_RANK)
-    status = braid_ort_check(braid_ort.GetDimensions(info, copy, *rank));
-  braid_ort.ReleaseTensorTypeAndShapeInfo(info);
-  *dims = copy;
-  return status;
-}
-
 static braid_status group_inputs(const braid_ort_group *group, const OrtKernelContext *context, braid_ort_call *call) {
   for (size_t i = 0; i < group->input_count; i++) {
     const OrtValue *value = NULL;
     size_t rank = 0;
+    int type = 0;
     TRY_ORT(braid_ort.KernelContext_GetInput(context, group->places[i], &value));
     if (!value) return braid_fail(BRAID_INVALID_ARGUMENT, "input %zu is not given", i);
-    TRY(value_shape(value, &call->dims[i], &rank));
+    TRY_ORT(braid_ort.GetTensorElementTypeAndShapeDataReference(value, &type, &call->dims[i], &rank));
     if (rank != (size_t)braid_ort_plans_input_rank(group->plans, i))
       return braid_fail(BRAID_INVALID_ARGUMENT, "input %zu has %zu dimensions, the model declares %d", i, rank,
                         braid_ort_plans_input_rank(group->plans, i));

@@ -52,8 +52,6 @@ static braid_status node_check(const braid_ort_view *view, const braid_ort_node 
     return braid_fail(BRAID_UNSUPPORTED,
                       "it is in the body of a SequenceMap, which ONNX Runtime makes a loop of afterwards: it "
                       "then refuses nodes of plug-in providers");
-  if (view->inner && braid_ort.version < 24)
-    return braid_fail(BRAID_UNSUPPORTED, "ONNX Runtime 1.23 takes groups of plug-in providers in the main graph only");
   if (is_random(node->op)) return braid_fail(BRAID_UNSUPPORTED, "random numbers are those of the framework");
   if (node->input_count + node->output_count > MAX_OPERANDS)
     return braid_fail(BRAID_UNSUPPORTED, "%zu inputs", node->input_count);

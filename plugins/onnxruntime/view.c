@@ -55,10 +55,8 @@ static braid_status value_read_type(braid_ort_value *value) {
   if (!tensor) return BRAID_OK;
   TRY_ORT(braid_ort.GetTensorElementType(tensor, &value->type));
   TRY_ORT(braid_ort.GetDimensionsCount(tensor, &rank));
-  /* Before 1.24 a scalar and a tensor of unknown rank look the same: both count as unknown. */
-  bool known = braid_ort.TensorTypeAndShape_HasShape ? braid_ort.TensorTypeAndShape_HasShape(tensor) : rank > 0;
   value->too_deep = rank > BRAID_MAX_RANK;
-  if (!known || value->too_deep) return BRAID_OK;
+  if (!braid_ort.TensorTypeAndShape_HasShape(tensor) || value->too_deep) return BRAID_OK;
   value->rank = (int)rank;
   return braid_ort_check(braid_ort.GetDimensions(tensor, value->dims, rank));
 }

@@ -1,14 +1,12 @@
 """What the tests of the provider share: registering the library, sessions that never fall back in silence, and which
 nodes ran where. BRAID_ORT_PLUGIN is the path of libbraid_onnxruntime.so."""
 import os
-import unittest
 
 import numpy as np
 import onnxruntime as ort
 
 NAME = "BraidExecutionProvider"
 PLUGIN = os.environ.get("BRAID_ORT_PLUGIN", "build/plugins/libbraid_onnxruntime.so")
-COUNTS = hasattr(ort.InferenceSession, "get_provider_graph_assignment_info")
 VERSION = tuple(int(part) for part in ort.__version__.split(".")[:2])
 ort.set_default_logger_severity(3)
 
@@ -29,8 +27,7 @@ def session(model, options=None, entries=None, setup=None):
         model = model.SerializeToString()
     settings = ort.SessionOptions()
     settings.log_severity_level = 3
-    if COUNTS:
-        settings.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
+    settings.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
     for key, value in (entries or {}).items():
         settings.add_session_config_entry(key, value)
     if setup:
@@ -50,9 +47,7 @@ def cpu_session(model, setup=None):
 
 
 def assignment(run):
-    """Nodes and groups of each provider: {"BraidExecutionProvider": (54, 1)}. Before 1.24 nobody tells."""
-    if not COUNTS:
-        raise unittest.SkipTest("this ONNX Runtime does not tell which provider runs a node")
+    """Nodes and groups of each provider: {"BraidExecutionProvider": (54, 1)}."""
     counts = {}
     for group in run.get_provider_graph_assignment_info():
         nodes, groups = counts.get(group.ep_name, (0, 0))
