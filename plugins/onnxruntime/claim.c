@@ -3,12 +3,7 @@
 #include <string.h>
 
 #include "probe.h"
-
-#define TRY(expression)                                                                                                \
-  do {                                                                                                                 \
-    braid_status try_status = (expression);                                                                            \
-    if (try_status != BRAID_OK) return try_status;                                                                     \
-  } while (0)
+#include "try.h"
 
 static braid_status claim_take(braid_ort_view *view, size_t count, size_t size, void *out) {
   void *memory = braid_ort_arena_take(&view->arena, count, size);

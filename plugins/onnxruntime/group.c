@@ -4,13 +4,7 @@
 
 #include "braid/allocator.h"
 #include "plans.h"
-
-#define TRY(expression)                                                                                                \
-  do {                                                                                                                 \
-    braid_status try_status = (expression);                                                                            \
-    if (try_status != BRAID_OK) return try_status;                                                                     \
-  } while (0)
-#define TRY_ORT(call) TRY(braid_ort_check(call))
+#include "try.h"
 
 struct braid_ort_group {
   braid_ort_compute_table table; /* first: the framework knows the group by it */

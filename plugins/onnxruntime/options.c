@@ -77,9 +77,15 @@ braid_status braid_ort_options_read(const OrtSessionOptions *session, const char
   braid_status status = braid_ort_check(braid_ort.GetSessionOptionsConfigEntries(session, &entries));
   if (status != BRAID_OK) return status;
   braid_ort.GetKeyValuePairs(entries, &keys, &values, &count);
-  for (size_t i = 0; i < count && status == BRAID_OK; i++)
-    if (strncmp(keys[i], kPrefix, sizeof kPrefix - 1) == 0)
+  for (size_t i = 0; i < count && status == BRAID_OK; i++) {
+    if (strcmp(keys[i], "ep.context_enable") == 0 && strcmp(values[i], "1") == 0)
+      status = braid_fail(BRAID_UNSUPPORTED,
+                          "%s writes no compiled models (ep.context_enable): it plans a model each time "
+                          "that a session is created",
+                          BRAID_ORT_NAME);
+    if (status == BRAID_OK && strncmp(keys[i], kPrefix, sizeof kPrefix - 1) == 0)
       status = option_read(keys[i] + sizeof kPrefix - 1, values[i], options);
+  }
   braid_ort.ReleaseKeyValuePairs(entries);
   return status;
 }

@@ -8,13 +8,7 @@
 #include "braid/allocator.h"
 #include "braid/model.h"
 #include "proto.h"
-
-#define TRY(expression)                                                                                                \
-  do {                                                                                                                 \
-    braid_status try_status = (expression);                                                                            \
-    if (try_status != BRAID_OK) return try_status;                                                                     \
-  } while (0)
-#define TRY_ORT(call) TRY(braid_ort_check(call))
+#include "try.h"
 
 /* Fields of onnx.proto. */
 enum { MODEL_IR_VERSION = 1, MODEL_GRAPH = 7, MODEL_OPSET = 8, OPSET_DOMAIN = 1, OPSET_VERSION = 2 };

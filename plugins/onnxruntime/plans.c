@@ -6,12 +6,7 @@
 
 #include "braid/allocator.h"
 #include "probe.h"
-
-#define TRY(expression)                                                                                                \
-  do {                                                                                                                 \
-    braid_status try_status = (expression);                                                                            \
-    if (try_status != BRAID_OK) return try_status;                                                                     \
-  } while (0)
+#include "try.h"
 
 typedef struct plans_input {
   int rank;

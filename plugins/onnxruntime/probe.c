@@ -4,12 +4,7 @@
 #include <string.h>
 
 #include "piece.h"
-
-#define TRY(expression)                                                                                                \
-  do {                                                                                                                 \
-    braid_status try_status = (expression);                                                                            \
-    if (try_status != BRAID_OK) return try_status;                                                                     \
-  } while (0)
+#include "try.h"
 
 enum { MAX_OPERANDS = 4096 };
 

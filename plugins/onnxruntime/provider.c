@@ -8,13 +8,7 @@
 #include "claim.h"
 #include "group.h"
 #include "log.h"
-
-#define TRY(expression)                                                                                                \
-  do {                                                                                                                 \
-    braid_status try_status = (expression);                                                                            \
-    if (try_status != BRAID_OK) return try_status;                                                                     \
-  } while (0)
-#define TRY_ORT(call) TRY(braid_ort_check(call))
+#include "try.h"
 
 typedef struct provider {
   braid_ort_ep_table table; /* first: the framework knows the provider by it */

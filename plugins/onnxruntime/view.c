@@ -1,13 +1,7 @@
 #include "view.h"
+#include "try.h"
 
 #include <string.h>
-
-#define TRY(expression)                                                                                                \
-  do {                                                                                                                 \
-    braid_status try_status = (expression);                                                                            \
-    if (try_status != BRAID_OK) return try_status;                                                                     \
-  } while (0)
-#define TRY_ORT(call) TRY(braid_ort_check(call))
 
 static uint64_t name_hash(const char *name) {
   uint64_t hash = UINT64_C(14695981039346656037);

@@ -62,6 +62,10 @@ class Options(Case):
                   "refused(lambda: provider.session(models.classifier(), {'plugins': '/nowhere.so'}))",
                   "/nowhere.yaml", "/nowhere.so")
 
+    def test_compiled_models_are_not_written(self):
+        self.says("refused(lambda: provider.session(models.classifier(), entries={'ep.context_enable': '1'}))",
+                  "writes no compiled models (ep.context_enable)")
+
     def test_fewest_nodes_of_a_group(self):
         self.says("""
             run = provider.session(models.islands(), {"min_nodes": 2})
