@@ -58,6 +58,14 @@ def shapes():
     return model(nodes, [value("x", FLOAT, "batch", "places", 8)], [value("y", FLOAT, "batch", "places", 8)], constants)
 
 
+def late_shape():
+    """The shape of the input, needed behind a node of the framework."""
+    nodes = [node("Shape", "x", "shape"), node("Gather", "shape order", "turned"), node("Relu", "x", "r"),
+             node("RandomUniformLike", "r", "n", low=0.0, high=1e-30), node("Add", "r n", "a"),
+             node("Reshape", "a turned", "y")]
+    return model(nodes, [value("x", FLOAT, "rows", "columns")], [value("y", FLOAT, None, None)], [constant("order", [1, 0])])
+
+
 def branches():
     """If: the condition is data, the branches read values from around it, one holds an If of its own."""
     def branch(name, nodes, result):

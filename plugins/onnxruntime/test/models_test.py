@@ -52,6 +52,14 @@ class Networks(Case):
         feeds = [{"x": random.random((b, p, 8), np.float32)} for b, p in ((1, 1), (2, 5), (3, 4), (2, 5))]
         self.same(models.shapes(), feeds)
 
+    def test_shape_arithmetic_moves_to_the_group_that_needs_it(self):
+        feeds = [{"x": random.random(s, np.float32)} for s in ((2, 3), (4, 1), (2, 3))]
+        ours = self.same(models.late_shape(), feeds, all_ours=False, groups=2)
+        groups = [{n.op_type for n in g.get_nodes()} for g in ours.get_provider_graph_assignment_info()
+                  if g.ep_name == provider.NAME]
+        self.assertIn({"Relu"}, groups)
+        self.assertIn({"Shape", "Gather", "Add", "Reshape"}, groups)
+
     def test_shape_that_is_an_input(self):
         x = random.random(24, np.float32)
         shapes = ((4, 6), (6, 4), (-1, 3), (24, 1), (4, 6))
