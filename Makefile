@@ -8,7 +8,7 @@ export CTEST_PARALLEL_LEVEL ?= $(shell nproc)
 
 PYTHON ?= python3
 
-.PHONY: all configure deps demo test bench install uninstall clean tensorflow install-tensorflow
+.PHONY: all configure deps demo test bench onnxruntime install uninstall clean tensorflow install-tensorflow
 
 # What is installed; the tests and measurements have goals of their own.
 all: configure
@@ -21,6 +21,10 @@ configure:
 # What the build needs (packages.txt): installed on Debian and Ubuntu as root, else named where it is missing.
 deps:
 	@ci/deps.sh
+
+# The execution provider for ONNX Runtime: docs/onnxruntime.md.
+onnxruntime: configure
+	@cmake --build $(BUILD) --target onnxruntime_plugin
 
 # Trains a small network on generated pictures, tests it and classifies with it.
 demo: deps

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "braid/plan.h"
 #include "braid/session.h"
 #include "oom.h"
 #include "runtime/execution/execution_fixture.h"
@@ -277,6 +278,35 @@ static void test_callers_thread(void **state) {
   assert_false(runs_here(NULL, 1 << 20));
   assert_false(runs_here(&(braid_session_options){.timeout_ms = 1000}, 8));
   assert_false(runs_here(&(braid_session_options){.devices = "cpu:memory=separate"}, 8));
+}
+
+/* A plan that is asked to runs in the caller's thread whatever its size, also after it was saved. */
+static void test_callers_thread_asked(void **state) {
+  (void)state;
+  enum { kCount = 1 << 20 };
+  braid_machine *machine = open_machine("cpu");
+  braid_graph *graph = note_graph(kCount);
+  float *x = calloc(kCount, sizeof *x), *y = calloc(kCount, sizeof *y);
+  void *data = NULL;
+  size_t bytes = 0;
+  braid_plan *plans[2];
+  OK(braid_plan_create(machine, graph, &(braid_plan_options){.callers_thread = true}, &plans[0]));
+  OK(braid_plan_encode(plans[0], graph, NULL, &data, &bytes));
+  OK(braid_plan_decode(machine, graph, data, bytes, &plans[1]));
+  for (int i = 0; i < 2; i++) {
+    braid_execution *execution;
+    OK(braid_execution_create(plans[i], NULL, &execution));
+    memset(&ran_in, 0, sizeof ran_in);
+    OK(braid_execution_run(execution, (const void *[]){x}, (void *[]){y}));
+    assert_true(pthread_equal(ran_in, pthread_self()));
+    braid_execution_destroy(execution);
+    braid_plan_release(plans[i]);
+  }
+  braid_free(NULL, data);
+  free(x);
+  free(y);
+  braid_graph_destroy(graph);
+  braid_machine_release(machine);
 }
 
 /* What was submitted to the queue comes first. */
@@ -589,6 +619,7 @@ int main(void) {
                                      cmocka_unit_test(test_made_by_several_threads),
                                      cmocka_unit_test(test_training_beside_reading),
                                      cmocka_unit_test(test_callers_thread),
+                                     cmocka_unit_test(test_callers_thread_asked),
                                      cmocka_unit_test(test_busy_queue),
                                      cmocka_unit_test(test_two_machines),
                                      cmocka_unit_test(test_same_name),

@@ -1,0 +1,137 @@
+#include "probe.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "piece.h"
+#include "try.h"
+
+enum { MAX_OPERANDS = 4096 };
+
+bool braid_ort_may_be_given(braid_dtype dtype, int rank, const int64_t *dims, bool open) {
+  if (rank < 0 || rank > 1 || (dtype != BRAID_F32 && dtype != BRAID_I32 && dtype != BRAID_I64)) return false;
+  int64_t most = dtype == BRAID_F32 ? BRAID_ORT_GIVEN_REALS : BRAID_ORT_GIVEN_MAX;
+  return rank == 0 || (dims[0] <= most && (open || dims[0] >= 0));
+}
+
+/* Random numbers are the framework's: its seeds give its numbers. */
+static bool is_random(const char *op) {
+  static const char *const kRandom[] = {"RandomNormal",      "RandomNormalLike", "RandomUniform",
+                                        "RandomUniformLike", "Multinomial",      "Bernoulli"};
+  for (size_t i = 0; i < sizeof kRandom / sizeof *kRandom; i++)
+    if (strcmp(op, kRandom[i]) == 0) return true;
+  return false;
+}
+
+static braid_status operand_check(const braid_ort_value *value, bool output) {
+  const char *what = output ? "output" : "input";
+  if (value->data) return BRAID_OK;
+  if (value->type == 0)
+    return braid_fail(BRAID_UNSUPPORTED, "%s %s is no tensor, or its type is not known", what, value->name);
+  if (braid_ort_type_packed(value->type))
+    return braid_fail(BRAID_UNSUPPORTED, "%s %s is of %s, packed: only constants may be", what, value->name,
+                      braid_ort_type_name(value->type));
+  if (!braid_ort_type_carried(value->type))
+    return braid_fail(BRAID_UNSUPPORTED, "%s %s is of %s", what, value->name, braid_ort_type_name(value->type));
+  if (value->too_deep)
+    return braid_fail(BRAID_UNSUPPORTED, "%s %s has more than %d dimensions", what, value->name, BRAID_MAX_RANK);
+  if (!output && value->rank < 0)
+    return braid_fail(BRAID_UNSUPPORTED, "input %s has no known number of dimensions", value->name);
+  return BRAID_OK;
+}
+
+/* What needs no plan to be refused. */
+static braid_status node_check(const braid_ort_view *view, const braid_ort_node *node) {
+  if (node->graph_count) return braid_fail(BRAID_UNSUPPORTED, "it has graphs of its own, whose nodes are asked about");
+  if (view->inlined)
+    return braid_fail(BRAID_UNSUPPORTED,
+                      "it is in the body of a SequenceMap, which ONNX Runtime makes a loop of afterwards: it "
+                      "then refuses nodes of plug-in providers");
+  if (is_random(node->op)) return braid_fail(BRAID_UNSUPPORTED, "random numbers are those of the framework");
+  if (node->input_count + node->output_count > MAX_OPERANDS)
+    return braid_fail(BRAID_UNSUPPORTED, "%zu inputs", node->input_count);
+  for (size_t i = 0; i < node->input_count; i++)
+    if (node->inputs[i] >= 0) TRY(operand_check(&view->values[node->inputs[i]], false));
+  for (size_t i = 0; i < node->output_count; i++)
+    if (node->outputs[i] >= 0) TRY(operand_check(&view->values[node->outputs[i]], true));
+  return BRAID_OK;
+}
+
+typedef struct probe_question {
+  braid_ort_view *view;
+  braid_machine *machine;
+  const braid_plan_options *options;
+  braid_ort_piece piece;
+  bool open;  /* an input has an open dimension */
+  int *known; /* inputs whose contents are known when a plan is made */
+  size_t known_count;
+} probe_question;
+
+static braid_status probe_attempt(probe_question *ask, int64_t open, size_t known, braid_ort_fill fill) {
+  braid_ort_trial trial = {open, ask->known, known, fill};
+  braid_graph *graph = NULL;
+  braid_plan *plan = NULL;
+  ask->piece.trial = &trial;
+  TRY(braid_ort_piece_parse(ask->view, &ask->piece, &graph));
+  braid_status status = braid_plan_create(ask->machine, graph, ask->options, &plan);
+  braid_plan_release(plan);
+  braid_graph_destroy(graph);
+  return status;
+}
+
+/* An op that is not implemented stays so whatever the sizes are; a shape may fit with others. */
+static bool worth_another(braid_status status) {
+  return status != BRAID_OK && status != BRAID_NO_MEMORY;
+}
+
+/* Sizes for open dimensions that suit most ops: 1 divides and broadcasts, the others leave room for windows. */
+static braid_status probe_sizes(probe_question *ask, size_t known, braid_ort_fill fill, char *first, size_t bytes) {
+  static const int64_t kSizes[] = {8, 1, 64, 512};
+  braid_status status = BRAID_OK;
+  for (size_t i = 0; i < (ask->open ? sizeof kSizes / sizeof *kSizes : 1); i++) {
+    status = probe_attempt(ask, kSizes[i], known, fill);
+    if (status != BRAID_OK && !first[0]) snprintf(first, bytes, "%s", braid_error_detail());
+    if (!worth_another(status)) return status;
+  }
+  return status;
+}
+
+/* As data first; then with the contents that will be known. */
+static braid_status probe_run(probe_question *ask) {
+  char first[1024] = "";
+  braid_status status = probe_sizes(ask, 0, BRAID_ORT_ONES, first, sizeof first);
+  for (int fill = 0; fill < BRAID_ORT_FILLS && ask->known_count && worth_another(status); fill++)
+    status = probe_sizes(ask, ask->known_count, (braid_ort_fill)fill, first, sizeof first);
+  return status == BRAID_OK || status == BRAID_NO_MEMORY ? status : braid_fail(status, "%s", first);
+}
+
+static int *ints(braid_ort_view *view, size_t count) {
+  return braid_ort_arena_take(&view->arena, count, sizeof(int));
+}
+
+braid_status braid_ort_probe_node(braid_ort_view *view, int index, const braid_ort_class *classes,
+                                  braid_machine *machine, const braid_plan_options *options) {
+  const braid_ort_node *node = &view->nodes[index];
+  TRY(node_check(view, node));
+  probe_question ask = {.view = view, .machine = machine, .options = options};
+  int *inputs = ints(view, node->input_count), *outputs = ints(view, node->output_count);
+  ask.known = ints(view, node->input_count);
+  if (!inputs || !outputs || !ask.known) return braid_fail(BRAID_NO_MEMORY, "there is no memory to read the graph");
+  ask.piece =
+      (braid_ort_piece){.nodes = &index, .node_count = 1, .inputs = inputs, .outputs = outputs, .name = node->op};
+  for (size_t i = 0; i < node->input_count; i++) {
+    int value = node->inputs[i];
+    bool again = value < 0 || view->values[value].data;
+    for (size_t k = 0; k < ask.piece.input_count && !again; k++) again = inputs[k] == value;
+    if (again) continue;
+    const braid_ort_value *operand = &view->values[value];
+    inputs[ask.piece.input_count++] = value;
+    for (int d = 0; d < operand->rank; d++) ask.open = ask.open || operand->dims[d] < 0;
+    if (classes[value] != BRAID_ORT_DATA &&
+        braid_ort_may_be_given(braid_ort_dtype(operand->type), operand->rank, operand->dims, false))
+      ask.known[ask.known_count++] = value;
+  }
+  for (size_t i = 0; i < node->output_count; i++)
+    if (node->outputs[i] >= 0) outputs[ask.piece.output_count++] = node->outputs[i];
+  return probe_run(&ask);
+}

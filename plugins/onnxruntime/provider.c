@@ -1,0 +1,198 @@
+#include "provider.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "braid/allocator.h"
+#include "claim.h"
+#include "group.h"
+#include "log.h"
+#include "try.h"
+
+typedef struct provider {
+  braid_ort_ep_table table; /* first: the framework knows the provider by it */
+  braid_ort_options options;
+  braid_ort_host *host;
+  braid_weights *weights;
+  const OrtLogger *logger;
+} provider;
+
+static const char *provider_name(const void *ep) {
+  (void)ep;
+  return BRAID_ORT_NAME;
+}
+
+static braid_plan_options provider_plan_options(const provider *self) {
+  braid_plan_options options = {.no_fusion = !self->options.fusion, .loose_place = true};
+  if (self->options.place[0]) options.place = self->options.place;
+  options.callers_thread = self->options.threads == 1;
+  return options;
+}
+
+/* --- which nodes --- */
+
+static braid_status groups_send(const braid_ort_view *view, const braid_ort_claim *claim,
+                                OrtEpGraphSupportInfo *support) {
+  const OrtNode **nodes = braid_zalloc_array(NULL, view->node_count + 1, sizeof *nodes);
+  if (!nodes) return braid_fail(BRAID_NO_MEMORY, "there is no memory to claim nodes");
+  braid_status status = BRAID_OK;
+  for (size_t group = 0; group < claim->group_count && status == BRAID_OK; group++) {
+    braid_ort_fusion fusion = {braid_ort.version, true};
+    size_t count = 0;
+    for (size_t i = 0; i < view->node_count; i++)
+      if (claim->group[i] == (int)group) nodes[count++] = view->nodes[i].node;
+    status = braid_ort_check(braid_ort.EpGraphSupportInfo_AddNodesToFuse(support, nodes, count, &fusion));
+  }
+  braid_free(NULL, nodes);
+  return status;
+}
+
+static void claim_report(const provider *self, const braid_ort_view *view, const braid_ort_claim *claim) {
+  size_t claimed = 0, open = 0;
+  for (size_t i = 0; i < view->node_count; i++) {
+    claimed += claim->group[i] >= 0;
+    open += !view->nodes[i].assigned;
+  }
+  braid_ort_say(self->logger, BRAID_ORT_LOG_INFO, "Braid runs %zu of %zu nodes, in %zu groups", claimed, open,
+                claim->group_count);
+  for (size_t i = 0; i < claim->reason_count; i++) {
+    const braid_ort_reason *reason = &claim->reasons[i];
+    braid_ort_say(self->logger, BRAID_ORT_LOG_WARNING, "Braid leaves %zu %s%s%s to ONNX Runtime: %s", reason->count,
+                  reason->domain, reason->domain[0] ? "." : "", reason->op, reason->text);
+  }
+}
+
+static braid_status provider_claim(provider *self, const OrtGraph *graph, OrtEpGraphSupportInfo *support) {
+  braid_ort_view view;
+  braid_ort_claim claim;
+  braid_plan_options plan = provider_plan_options(self);
+  TRY(braid_ort_view_read(graph, &view));
+  braid_status status =
+      braid_ort_claim_nodes(&view, braid_ort_host_machine(self->host), &plan, self->options.least, &claim);
+  if (status == BRAID_OK) status = groups_send(&view, &claim, support);
+  if (status == BRAID_OK) claim_report(self, &view, &claim);
+  braid_ort_view_free(&view);
+  return status;
+}
+
+static OrtStatus *provider_get_capability(void *ep, const OrtGraph *graph, OrtEpGraphSupportInfo *support) {
+  return braid_ort_status(provider_claim(ep, graph, support));
+}
+
+/* --- groups --- */
+
+/* Inputs and outputs of the group are those of the framework's node, less constants. */
+static braid_status piece_operands(braid_ort_view *view, const OrtNode *fused, braid_ort_piece *piece, size_t *places) {
+  int *inputs, *outputs;
+  size_t input_count, output_count, left = 0, given = 0;
+  TRY(braid_ort_view_operands(view, fused, false, &inputs, &input_count));
+  TRY(braid_ort_view_operands(view, fused, true, &outputs, &output_count));
+  for (size_t i = 0; i < input_count; i++) {
+    if (inputs[i] < 0 || view->values[inputs[i]].data) continue;
+    places[left] = i;
+    inputs[left++] = inputs[i];
+  }
+  for (size_t i = 0; i < output_count; i++) {
+    if (outputs[i] < 0) continue;
+    places[left + given] = i;
+    outputs[given++] = outputs[i];
+  }
+  piece->inputs = inputs;
+  piece->input_count = left;
+  piece->outputs = outputs;
+  piece->output_count = given;
+  return BRAID_OK;
+}
+
+static braid_status group_read(const provider *self, braid_ort_view *view, const OrtNode *fused,
+                               braid_ort_group **out) {
+  size_t operands = 0, more = 0;
+  char name[128];
+  TRY_ORT(braid_ort.Node_GetNumInputs(fused, &operands));
+  TRY_ORT(braid_ort.Node_GetNumOutputs(fused, &more));
+  int *nodes = braid_ort_arena_take(&view->arena, view->node_count, sizeof *nodes);
+  size_t *places = braid_ort_arena_take(&view->arena, operands + more, sizeof *places);
+  if (!nodes || !places) return braid_fail(BRAID_NO_MEMORY, "there is no memory for a group");
+  for (size_t i = 0; i < view->node_count; i++) nodes[i] = (int)i;
+  /* Nodes are often without a name: the first one's output has one. */
+  const braid_ort_node *first = &view->nodes[0];
+  const char *label = view->node_count ? first->name : "";
+  if (!label[0] && view->node_count && first->output_count && first->outputs[0] >= 0)
+    label = view->values[first->outputs[0]].name;
+  snprintf(name, sizeof name, "%s (group of %zu nodes)", label, view->node_count);
+  braid_ort_piece piece = {.nodes = nodes, .node_count = view->node_count, .name = name};
+  TRY(piece_operands(view, fused, &piece, places));
+  braid_ort_group_options options = {self->host, self->weights, provider_plan_options(self), self->options.plans};
+  return braid_ort_group_create(&options, view, &piece, places, out);
+}
+
+static braid_status group_compile(const provider *self, const OrtGraph *graph, const OrtNode *fused,
+                                  braid_ort_group **out) {
+  braid_ort_view view;
+  TRY(braid_ort_view_read(graph, &view));
+  braid_status status = group_read(self, &view, fused, out);
+  braid_ort_view_free(&view);
+  return status;
+}
+
+static void provider_release_groups(void *ep, braid_ort_compute_table **infos, size_t count) {
+  (void)ep;
+  for (size_t i = 0; i < count; i++) braid_ort_group_destroy((braid_ort_group *)infos[i]);
+}
+
+static OrtStatus *provider_compile(void *ep, const OrtGraph **graphs, const OrtNode **fused, size_t count,
+                                   braid_ort_compute_table **infos, OrtNode **context_nodes) {
+  const provider *self = ep;
+  (void)context_nodes; /* asked for when a compiled model is to be saved: it is then an error that there are none */
+  for (size_t i = 0; i < count; i++) {
+    braid_ort_group *group = NULL;
+    braid_status status = group_compile(self, graphs[i], fused[i], &group);
+    if (status != BRAID_OK) {
+      OrtStatus *failed = braid_ort_status(status);
+      provider_release_groups(ep, infos, i);
+      for (size_t k = 0; k < i; k++) infos[k] = NULL;
+      return failed;
+    }
+    infos[i] = braid_ort_group_table(group);
+  }
+  return NULL;
+}
+
+static OrtStatus *provider_is_concurrent(void *ep, bool *supported) {
+  (void)ep;
+  *supported = true;
+  return NULL;
+}
+
+/* --- create --- */
+
+braid_status braid_ort_provider_create(const braid_ort_options *options, const OrtLogger *lasting,
+                                       const OrtLogger *session, void **ep) {
+  *ep = NULL;
+  provider *self = braid_zalloc(NULL, sizeof *self);
+  if (!self) return braid_fail(BRAID_NO_MEMORY, "there is no memory for a provider");
+  self->table.version = braid_ort.version;
+  self->table.GetName = provider_name;
+  self->table.GetCapability = provider_get_capability;
+  self->table.Compile = provider_compile;
+  self->table.ReleaseNodeComputeInfos = provider_release_groups;
+  self->table.IsConcurrentRunSupported = provider_is_concurrent;
+  self->options = *options;
+  self->logger = session;
+  braid_status status = braid_ort_host_open(options, lasting, &self->host);
+  if (status == BRAID_OK) status = braid_weights_create(braid_ort_host_machine(self->host), &self->weights);
+  if (status == BRAID_OK)
+    *ep = self;
+  else
+    braid_ort_provider_destroy(self);
+  return status;
+}
+
+void braid_ort_provider_destroy(void *ep) {
+  provider *self = ep;
+  if (!self) return;
+  braid_weights_release(self->weights);
+  braid_ort_host_close(self->host);
+  braid_free(NULL, self);
+}

@@ -1,0 +1,228 @@
+"""Models through the provider, beside ONNX Runtime's CPU provider: python models_test.py [-v]"""
+import glob
+import json
+import os
+import tempfile
+import threading
+import unittest
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+
+import models
+import provider
+
+random = np.random.default_rng(7)
+
+
+def image(batch, dtype=np.float32, side=8):
+    return {"x": random.standard_normal((batch, 3, side, side)).astype(dtype)}
+
+
+class Case(unittest.TestCase):
+    def same(self, model, feeds, options=None, all_ours=True, groups=1, relative=1e-4, absolute=1e-6, setup=None,
+             peer=None):
+        """Runs `feeds`, one or a list of them, by both providers; the nodes that Braid has are counted."""
+        ours = provider.session(model, options, setup=setup)
+        theirs = provider.cpu_session(model, peer)
+        nodes, found = provider.claimed(ours)
+        self.assertGreater(nodes, 0)
+        if all_ours:
+            self.assertEqual(list(provider.assignment(ours)), [provider.NAME])
+        if groups:
+            self.assertEqual(found, groups)
+        for feed in feeds if isinstance(feeds, list) else [feeds]:
+            off = provider.difference(ours.run(None, feed), theirs.run(None, feed), relative, absolute)
+            self.assertIsNone(off)
+        return ours
+
+
+class Networks(Case):
+    def test_fixed_batch(self):
+        self.same(models.classifier(2), image(2))
+
+    def test_many_batches_in_one_session(self):
+        self.same(models.classifier(), [image(n) for n in (1, 3, 2, 1, 7, 3, 0)])
+
+    def test_more_shapes_than_plans(self):
+        self.same(models.classifier(), [image(n) for n in (1, 2, 3, 4, 1, 2, 3, 4, 4, 1)], {"plans": 2})
+
+    def test_shape_arithmetic_is_within_the_group(self):
+        feeds = [{"x": random.random((b, p, 8), np.float32)} for b, p in ((1, 1), (2, 5), (3, 4), (2, 5))]
+        self.same(models.shapes(), feeds)
+
+    def test_shape_arithmetic_moves_to_the_group_that_needs_it(self):
+        feeds = [{"x": random.random(s, np.float32)} for s in ((2, 3), (4, 1), (2, 3))]
+        ours = self.same(models.late_shape(), feeds, all_ours=False, groups=2)
+        groups = [{n.op_type for n in g.get_nodes()} for g in ours.get_provider_graph_assignment_info()
+                  if g.ep_name == provider.NAME]
+        self.assertIn({"Relu"}, groups)
+        self.assertIn({"Shape", "Gather", "Add", "Reshape"}, groups)
+
+    def test_shape_that_is_an_input(self):
+        x = random.random(24, np.float32)
+        shapes = ((4, 6), (6, 4), (-1, 3), (24, 1), (4, 6))
+        self.same(models.reshape(), [{"x": x, "shape": np.asarray(s, np.int64)} for s in shapes])
+
+    def test_what_depends_on_data_is_left(self):
+        x = (random.random((4, 4)) > 0.5).astype(np.float32)
+        ours = self.same(models.data_shaped(), [{"x": x}, {"x": np.ones_like(x)}, {"x": np.zeros_like(x)}], all_ours=False,
+                         groups=2)
+        self.assertEqual(provider.claimed(ours)[0], 2)  # Relu and Transpose, whose rank is known
+
+    def test_float16(self):
+        self.same(models.classifier(1, np.float16), image(1, np.float16), relative=1e-2, absolute=2e-3)
+
+    def test_float64(self):
+        self.same(models.perceptron(), {"x": random.standard_normal((3, 8))}, relative=1e-9, absolute=1e-12)
+
+    def test_quantized(self):
+        # What the file says, node by node: optimized, the CPU provider's products of bytes saturate on CPUs without VNNI.
+        def plain(settings):
+            settings.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+        self.same(models.quantized(), [image(n) for n in (1, 4)], absolute=1e-3, peer=plain)
+
+    def test_recurrent_over_open_steps(self):
+        self.same(models.recurrent(), [{"x": random.random((t, 2, 4), np.float32)} for t in (3, 1, 6)])
+
+    def test_without_fusion(self):
+        self.same(models.classifier(1), image(1), {"fusion": 0})
+
+    def test_threads(self):
+        for threads in (1, 2):
+            self.same(models.classifier(1, side=32), image(1, side=32), {"threads": threads})
+
+
+class ControlFlow(Case):
+    def test_if_within_if(self):
+        feeds = [{"x": (random.standard_normal((2, 8)) * s).astype(np.float32)} for s in (1, 1, 3, 3, 0.1, 5, 2)]
+        ours = self.same(models.branches(), feeds, all_ours=False, groups=0)
+        self.assertGreaterEqual(provider.claimed(ours)[1], 4)  # around the If, and in three of its branches
+
+    def test_loop(self):
+        x = random.standard_normal((1, 8)).astype(np.float32)
+        feeds = [{"x": x, "n": np.asarray(n, np.int64)} for n in (0, 1, 5)]
+        self.same(models.loop(), feeds, all_ours=False, groups=0)
+
+    def test_groups_between_nodes_of_the_framework(self):
+        ours = self.same(models.islands(), {"x": random.standard_normal((1, 16)).astype(np.float32)}, all_ours=False,
+                         groups=11)
+        self.assertEqual(provider.claimed(ours)[0], 20)
+
+
+class Inputs(Case):
+    def test_strings_stay_with_the_framework(self):
+        feed = {"x": random.random((2, 8), np.float32), "s": np.asarray([["yes"], ["no"]], object)}
+        ours = self.same(models.strings(), feed, all_ours=False)
+        self.assertEqual(provider.claimed(ours)[0], 3)
+
+    def test_external_data(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "model.onnx")
+            onnx.save_model(models.classifier(1, side=16), path, save_as_external_data=True, size_threshold=64,
+                            location="weights.bin")
+            self.assertTrue(os.path.exists(os.path.join(folder, "weights.bin")))
+            self.same(path, image(1, side=16))
+
+    def test_outputs_are_written_where_they_are_bound(self):
+        model = models.classifier(2)
+        ours, theirs = provider.session(model), provider.cpu_session(model)
+        feed, y = image(2), np.full((2, 10), np.nan, np.float32)
+        binding = ours.io_binding()
+        binding.bind_input("x", "cpu", 0, np.float32, feed["x"].shape, feed["x"].ctypes.data)
+        binding.bind_output("y", "cpu", 0, np.float32, y.shape, y.ctypes.data)
+        ours.run_with_iobinding(binding)
+        self.assertIsNone(provider.difference(y, theirs.run(None, feed)[0], 1e-4, 1e-6))
+        feed["x"] *= -1  # the same memory
+        ours.run_with_iobinding(binding)
+        self.assertIsNone(provider.difference(y, theirs.run(None, feed)[0], 1e-4, 1e-6))
+
+    def test_memory_that_is_not_aligned(self):
+        model = models.classifier(1)
+        ours, theirs = provider.session(model), provider.cpu_session(model)
+        raw = np.zeros(3 * 64 * 4 + 4, np.uint8)
+        x = raw[4:].view(np.float32).reshape(1, 3, 8, 8)
+        x[:] = random.random(x.shape)
+        binding = ours.io_binding()
+        binding.bind_input("x", "cpu", 0, np.float32, x.shape, x.ctypes.data)
+        binding.bind_output("y")
+        ours.run_with_iobinding(binding)
+        self.assertIsNone(provider.difference(binding.copy_outputs_to_cpu(), theirs.run(None, {"x": x}), 1e-4, 1e-6))
+
+
+class Sessions(Case):
+    def test_several_threads_shapes_and_sessions_at_once(self):
+        model = models.classifier()
+        theirs = provider.cpu_session(model)
+        runs = [provider.session(model, {"threads": t}) for t in (1, 1, 2)]
+        feeds = [image(n) for n in (1, 2, 3, 5)]
+        expected = [theirs.run(None, f) for f in feeds]
+        wrong = []
+
+        def work(seed):
+            order = np.random.default_rng(seed).integers(0, 12, 60)
+            for n in order:
+                off = provider.difference(runs[n % 3].run(None, feeds[n % 4]), expected[n % 4], 1e-4, 1e-6)
+                if off:
+                    wrong.append(off)
+        threads = [threading.Thread(target=work, args=(i,)) for i in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(wrong, [])
+
+    def test_same_bits_every_time(self):
+        model, feed = models.classifier(2), image(2)
+        first = provider.session(model).run(None, feed)[0]
+        for threads in (0, 1, 2):
+            again = provider.session(model, {"threads": threads}).run(None, feed)[0]
+            self.assertTrue(np.array_equal(first, again))
+
+    def test_by_its_name(self):
+        if provider.VERSION < (1, 25):
+            self.skipTest("this ONNX Runtime knows only its own providers by name")
+        run = ort.InferenceSession(models.classifier(1).SerializeToString(), providers=[(provider.NAME, {"threads": "1"})],
+                                   enable_fallback=0)
+        self.assertEqual(run.get_providers()[0], provider.NAME)
+        self.assertTrue(np.isfinite(run.run(None, image(1))[0]).all())
+
+    def test_profile_shows_our_nodes(self):
+        with tempfile.TemporaryDirectory() as folder:
+            def setup(settings):
+                settings.enable_profiling = True
+                settings.profile_file_prefix = os.path.join(folder, "profile")
+            ours = provider.session(models.islands(3), setup=setup)  # 4 groups
+            for _ in range(5):
+                ours.run(None, {"x": np.ones((1, 16), np.float32)})
+            with open(ours.end_profiling()) as file:
+                events = json.load(file)
+        mine = [e for e in events if e.get("args", {}).get("provider") == provider.NAME]
+        self.assertEqual(len(mine), 4 * 5)
+        self.assertEqual(len({e["name"] for e in mine}), 4)
+
+    def test_optimized_model_cannot_be_saved_with_groups(self):
+        """What ONNX Runtime says of compiled nodes, not a crash or a file that lacks them."""
+        with tempfile.TemporaryDirectory() as folder:
+            def setup(settings):
+                settings.optimized_model_filepath = os.path.join(folder, "saved.onnx")
+            with self.assertRaisesRegex(Exception, "compiled nodes"):
+                provider.session(models.classifier(1), setup=setup)
+
+
+class RealModels(Case):
+    def test_networks_of_others(self):
+        folder = os.environ.get("BRAID_DATA")
+        found = [p for name in ("resnet20", "squeezenet1.0") for p in glob.glob(f"{folder}/models/{name}.onnx")]
+        if not found:
+            self.skipTest("BRAID_DATA has no models/resnet20.onnx and models/squeezenet1.0.onnx")
+        for path in found:
+            shape = provider.cpu_session(path).get_inputs()[0]
+            dims = [d if isinstance(d, int) else 1 for d in shape.shape]
+            self.same(path, {shape.name: random.random(dims, np.float32)}, relative=1e-3, absolute=1e-4)
+
+
+if __name__ == "__main__":
+    provider.register()
+    unittest.main()
