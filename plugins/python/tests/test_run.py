@@ -356,3 +356,28 @@ def test_graphs_are_looked_at() -> None:
         other.add_node("Relu", other.value("x"), wrong=1)
     with pytest.raises(braid.InvalidArgumentError, match="of another graph"):
         graph.add_node("Relu", other.value("x"))
+
+
+def test_a_run_in_flight_ends_with_its_execution() -> None:
+    """Nothing writes to arrays that were freed."""
+    graph = braid.Graph("long")
+    x = graph.input("x", "float32", (400, 400))
+    y = x
+    for _ in range(10):
+        y = graph.add_node("MatMul", [y, x])
+    graph.output(y)
+    plan = braid.Plan(braid.machine(), graph)
+    for close in (False, True) * 5:
+        execution = plan.execution()
+        execution.submit(np.zeros((400, 400), np.float32))
+        if close:
+            execution.close()
+        del execution
+        np.ones((400, 400), np.float32)
+    cancelled = plan.execution()
+    cancelled.submit(np.zeros((400, 400), np.float32))
+    cancelled.cancel()
+    try:
+        cancelled.wait()
+    except braid.CancelledError as error:
+        assert str(error)
