@@ -6,7 +6,8 @@ a loop in C in the same process, and beside ONNX Runtime's Python, turn by turn.
 
 Needs the package (pip install plugins/python) and a C compiler; ONNX Runtime and PyTorch where they are. A turn is the
 median of chunks of 20 runs, a row the median of the turns; the overhead is the median of the differences to C in the
-same turn. With --limit the exit status is 1 if that of NumPy's arrays is above so many microseconds."""
+same turn. With --limit the exit status is 1 if that of NumPy's arrays is above so many microseconds in more than three
+quarters of the turns, which other programs cannot be the reason for."""
 import argparse
 import ctypes
 import json
@@ -122,13 +123,15 @@ def main():
     rows = {}
     for name, values in turns.items():
         over = statistics.median(one - base for one, base in zip(values, plain))
-        rows[name] = {"us": statistics.median(values), "least_us": min(values), "over_c_us": over}
+        rows[name] = {"us": statistics.median(values), "least_us": min(values), "over_c_us": over,
+                      "quartile_us": sorted(one - base for one, base in zip(values, plain))[len(values) // 4]}
         print(f"{name:24} {rows[name]['us']:8.2f}   least {min(values):8.2f}   over C {over:8.2f}")
     if options.json:
         with open(options.json, "w", encoding="utf-8") as file:
             json.dump(rows, file, indent=1)
-    if options.limit is not None and rows["braid, NumPy"]["over_c_us"] > options.limit:
-        sys.exit(f"the overhead of run is {rows['braid, NumPy']['over_c_us']:.2f} us, expected at most {options.limit}")
+    over = rows["braid, NumPy"]["quartile_us"]
+    if options.limit is not None and over > options.limit:
+        sys.exit(f"the overhead of run is {over:.2f} us (lower quartile), expected at most {options.limit}")
 
 
 if __name__ == "__main__":

@@ -381,3 +381,21 @@ def test_a_run_in_flight_ends_with_its_execution() -> None:
         cancelled.wait()
     except braid.CancelledError as error:
         assert str(error)
+
+
+@pytest.mark.long
+def test_an_opencl_device_gives_the_same() -> None:
+    if "opencl0" not in [info.name for info in braid.devices()]:
+        pytest.skip("there is no OpenCL device")
+    graph = perceptron()
+    model = braid.load(graph, "opencl0 cpu")
+    for batch in (1, 5):
+        x = np.random.default_rng(batch).normal(size=(batch, 8)).astype(np.float32)
+        assert np.allclose(model(x), forward(graph, x), atol=1e-4)
+    assert "opencl0" in {line.device for line in model.lines()}
+    machine = model.machine
+    x = np.arange(-8, 8, dtype=np.float32)
+    buffer = braid.Buffer((16,), device="opencl0", machine=machine)
+    buffer.write(x)
+    y = machine.op("Relu", buffer, device="opencl0")
+    assert np.array_equal(y.numpy(), np.maximum(x, 0))
