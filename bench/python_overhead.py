@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What Python costs: a model of one node (Relu) run by the package `braid`, beside the same run of the same execution by
-a loop in C in the same process, and beside ONNX Runtime's Python, turn by turn.
+"""What Python costs: a model of one node (Relu) run by the package `braid`, beside the same run of the same execution
+by a loop in C in the same process, and beside ONNX Runtime's Python, turn by turn.
 
   bench/python_overhead.py [--turns 41] [--runs 1000] [--limit 10] [--json FILE]
 

@@ -375,7 +375,8 @@ def test_the_source_archive_is_whole(tmp_path: Path) -> None:
     if tracked.returncode:
         pytest.skip("the tree is not under version control")
     package = TREE / "plugins/python"
-    script = f"import sys; sys.path.insert(0, {str(package)!r}); import backend; print(backend.build_sdist(sys.argv[1]))"
+    script = (f"import sys; sys.path.insert(0, {str(package)!r}); import backend; "
+              "print(backend.build_sdist(sys.argv[1]))")
     name = subprocess.run([sys.executable, "-c", script, str(tmp_path)], check=True, capture_output=True,
                           text=True).stdout.strip()
     with tarfile.open(tmp_path / name) as archive:

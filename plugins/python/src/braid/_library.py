@@ -246,9 +246,9 @@ class Object:
 
 
 class Exclusive(Object):
-    """An object that one thread uses at a time, and that has something to end when it is closed: a file, a lock, threads.
-    So closing waits for the call of another thread and then takes effect at once, even where a traceback still holds
-    the handle."""
+    """An object that one thread uses at a time, and that has something to end when it is closed: a file, a lock,
+    threads. So closing waits for the call of another thread and then takes effect at once, even where a traceback
+    still holds the handle."""
 
     _user: int | None = None
 
