@@ -26,4 +26,3 @@ if [ -n "$peers" ] && "$peers" -c 'import torch, onnxruntime' 2>/dev/null; then
 else
   echo "PyTorch and ONNX Runtime: skipped (BRAID_PYTHON names no python that has them)"
 fi
-"$python" "$tree/bench/python_overhead.py" --turns 11 --runs 400 --limit 10

@@ -210,10 +210,14 @@ def build_sdist(sdist_directory: str, config_settings: Settings = None) -> str:
 
 
 def _left_out(name: str) -> bool:
-    return name.startswith(("build", ".")) and name != "backend.py" or name in ("__pycache__", "_lib", "_bin", "_abi.py")
+    """At the top: folders of builds, and what version control has."""
+    return name.startswith((".", "build")) and name != "backend.py" or name in _MADE
+
+
+_MADE = ("__pycache__", "_lib", "_bin", "_abi.py", "egg-info")
 
 
 def _archived(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
     entry.uid = entry.gid = 0
     entry.uname = entry.gname = ""
-    return None if _left_out(os.path.basename(entry.name)) else entry
+    return None if os.path.basename(entry.name) in _MADE else entry

@@ -111,6 +111,8 @@ def test_read_only_arrays_stay_so() -> None:
     assert not np.asarray(buffer).flags.writeable
     plan = braid.Plan(braid.machine(), relu_graph((10,)))
     with pytest.raises(braid.InvalidArgumentError, match="read-only"):
+        plan.execution().bind_output(0, buffer)
+    with pytest.raises(braid.InvalidArgumentError, match="read-only"):
         plan.execution().run(np.zeros(10, np.float32), out=buffer)
 
 

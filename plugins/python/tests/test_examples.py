@@ -39,12 +39,10 @@ def test_ops_and_custom_ops() -> None:
     assert "-4 cubed is -64" in run("custom_op.py")
 
 
-@pytest.mark.long
 def test_own(tmp_path: Path) -> None:
     assert "from point to scores" in run("own.py", tmp_path / "own.onnx")
 
 
-@pytest.mark.long
 def test_the_tutorial(tmp_path: Path) -> None:
     run("make_pictures.py", tmp_path / "pictures", 300)
     output = run("learn.py", TREE / "models/glyphs.cfg", tmp_path / "pictures", TREE / "examples/pictures/star.png",

@@ -356,3 +356,46 @@ def test_graphs_are_looked_at() -> None:
         other.add_node("Relu", other.value("x"), wrong=1)
     with pytest.raises(braid.InvalidArgumentError, match="of another graph"):
         graph.add_node("Relu", other.value("x"))
+
+
+def test_a_run_in_flight_ends_with_its_execution() -> None:
+    """Nothing writes to arrays that were freed."""
+    graph = braid.Graph("long")
+    x = graph.input("x", "float32", (400, 400))
+    y = x
+    for _ in range(10):
+        y = graph.add_node("MatMul", [y, x])
+    graph.output(y)
+    plan = braid.Plan(braid.machine(), graph)
+    for close in (False, True) * 5:
+        execution = plan.execution()
+        execution.submit(np.zeros((400, 400), np.float32))
+        if close:
+            execution.close()
+        del execution
+        np.ones((400, 400), np.float32)
+    cancelled = plan.execution()
+    cancelled.submit(np.zeros((400, 400), np.float32))
+    cancelled.cancel()
+    try:
+        cancelled.wait()
+    except braid.CancelledError as error:
+        assert str(error)
+
+
+@pytest.mark.long
+def test_an_opencl_device_gives_the_same() -> None:
+    if "opencl0" not in [info.name for info in braid.devices()]:
+        pytest.skip("there is no OpenCL device")
+    graph = perceptron()
+    model = braid.load(graph, "opencl0 cpu")
+    for batch in (1, 5):
+        x = np.random.default_rng(batch).normal(size=(batch, 8)).astype(np.float32)
+        assert np.allclose(model(x), forward(graph, x), atol=1e-4)
+    assert "opencl0" in {line.device for line in model.lines()}
+    machine = model.machine
+    x = np.arange(-8, 8, dtype=np.float32)
+    buffer = braid.Buffer((16,), device="opencl0", machine=machine)
+    buffer.write(x)
+    y = machine.op("Relu", buffer, device="opencl0")
+    assert np.array_equal(y.numpy(), np.maximum(x, 0))

@@ -365,3 +365,25 @@ def test_the_command(tmp_path: Path) -> None:
         done = subprocess.run([*command, "--version"], capture_output=True, text=True)
         assert done.returncode == 0 and braid.__version__ in done.stdout
         assert subprocess.run([*command, "run", "/nowhere.onnx"], capture_output=True).returncode != 0
+
+
+def test_the_source_archive_is_whole(tmp_path: Path) -> None:
+    """A wheel can be built from it: it has every file of the tree that version control has, but for other plug-ins."""
+    import tarfile
+
+    tracked = subprocess.run(["git", "-C", str(TREE), "ls-files", "-z"], capture_output=True, text=True)
+    if tracked.returncode:
+        pytest.skip("the tree is not under version control")
+    package = TREE / "plugins/python"
+    script = (f"import sys; sys.path.insert(0, {str(package)!r}); import backend; "
+              "print(backend.build_sdist(sys.argv[1]))")
+    name = subprocess.run([sys.executable, "-c", script, str(tmp_path)], check=True, capture_output=True,
+                          text=True).stdout.strip()
+    with tarfile.open(tmp_path / name) as archive:
+        names = {entry.split("/", 1)[1] for entry in archive.getnames() if "/" in entry}
+    wanted = [path for path in tracked.stdout.split("\0") if path and not path.startswith(".")]
+    missing = [path for path in wanted if (path.removeprefix("plugins/python/") if path.startswith("plugins/python/")
+                                           else f"tree/{path}") not in names
+               and (path.startswith("plugins/python/") or not path.startswith("plugins/"))]
+    assert not missing
+    assert "PKG-INFO" in names and "pyproject.toml" in names

@@ -165,7 +165,8 @@ _read_address: Any = ctypes.c_void_p.from_address
 def _address_is_behind_head() -> bool:
     if sys.implementation.name != "cpython":
         return False
-    probes: list[np.ndarray[Any, Any]] = [np.empty(3, np.float32), np.zeros((2, 5), np.int64)[1:], np.ones((), np.uint8)]
+    probes: list[np.ndarray[Any, Any]] = [np.empty(3, np.float32), np.zeros((2, 5), np.int64)[1:],
+                                          np.ones((), np.uint8)]
     return all(_read_address(id(probe) + DATA_AT).value == probe.ctypes.data for probe in probes)
 
 
@@ -186,8 +187,8 @@ def from_dlpack(value: Any) -> Any:
     """A NumPy view of an array of another library."""
     device = value.__dlpack_device__()
     if int(device[0]) != 1:
-        raise UnsupportedError(f"a {type(value).__name__} is in the memory of a device (DLPack's kind {int(device[0])}), "
-                               "expected host memory: copy it to the CPU first")
+        raise UnsupportedError(f"a {type(value).__name__} is in the memory of a device (DLPack's kind "
+                               f"{int(device[0])}), expected host memory: copy it to the CPU first")
     try:
         return np.from_dlpack(value)
     except (BufferError, RuntimeError) as problem:

@@ -81,6 +81,17 @@ def check(status: int) -> None:
         raise error(status)
 
 
+_lost: list[Any] = []
+
+
+def check_run(status: int, *arrays: Any) -> None:
+    """check, of a run: tasks of a device that is lost may use the arrays for ever, so they are kept."""
+    if status:
+        if status == _abi.BRAID_DEVICE_LOST:
+            _lost.append(arrays)
+        raise error(status)
+
+
 # --- fork -----------------------------------------------------------------------------------------------------------
 class _Process:
     """What is known of this process: whether threads of the library run in it, and whether it is the copy of a process
@@ -235,9 +246,9 @@ class Object:
 
 
 class Exclusive(Object):
-    """An object that one thread uses at a time, and that has something to end when it is closed: a file, a lock, threads.
-    So closing waits for the call of another thread and then takes effect at once, even where a traceback still holds
-    the handle."""
+    """An object that one thread uses at a time, and that has something to end when it is closed: a file, a lock,
+    threads. So closing waits for the call of another thread and then takes effect at once, even where a traceback
+    still holds the handle."""
 
     _user: int | None = None
 

@@ -6,6 +6,8 @@ import ctypes
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from . import _abi
 from ._arrays import (NAMES, Located, array_desc, desc_of, empty, fixed_shape, is_torch, locate,
                       numpy_address, numpy_dtype)
@@ -14,6 +16,7 @@ from ._library import (Guard, Handle, Keep, Memory, Object, array_type, check, e
 from .errors import InvalidArgumentError, UnsupportedError
 from .machine import Candidate, Machine, machine as shared_machine
 
+_asarray = np.asarray
 _python: Any = ctypes.pythonapi
 _capsule_new = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)(
     ("PyCapsule_New", _python))
@@ -176,15 +179,17 @@ class Buffer(Object):
         return array if dtype is None else array.astype(dtype, copy=False)
 
     def _view(self) -> Any:
-        import numpy
-
-        if self.host_address is None:
+        """The memory as a NumPy array; None: it is not in host memory."""
+        handle = self._held()
+        address = lib.braid_buffer_host(handle.pointer)
+        if address is None:
             return None
-        kind = numpy_dtype(self.dtype)
+        desc = lib.braid_buffer_desc(handle.pointer)
+        kind = numpy_dtype(NAMES[desc.contents.dtype])
         if kind is None:
             raise UnsupportedError(f"the buffer is {self.dtype}, which NumPy has with the package ml_dtypes only")
-        memory = Memory(self.host_address, self.nbytes, self._held(), self.read_only)
-        return numpy.asarray(memory).view(kind).reshape(self.shape)
+        memory = Memory(address, lib.braid_desc_bytes(desc), handle, self.read_only)
+        return _asarray(memory).view(kind).reshape(fixed_shape(desc.contents))
 
     # --- what it is ---
     def _desc(self) -> Any:  # a braid_desc
@@ -325,35 +330,48 @@ def _attribute_list(attr: Any, values: list[Any], keep: Keep) -> None:
         attr.kind, attr.ints = _abi.BRAID_ATTR_INTS, whole
 
 
+def _wrap_for_call(machine: Handle, place: Located, keep: Keep, wrapped: list[Any]) -> int | None:
+    """A buffer over an array for one call."""
+    pointer = out()
+    desc = array_desc(place.dtype, place.shape)
+    check(lib.braid_buffer_wrap(machine.pointer, ctypes.byref(desc), place.address, None, None, ctypes.byref(pointer)))
+    keep.append(place.owner)
+    wrapped.append(pointer)
+    return pointer.value
+
+
 _INPUTS, _OUTPUTS = (field_type(_abi.braid_op_call, name) for name in ("inputs", "outputs"))
 
 
 def call(machine: Machine, op: str, inputs: Sequence[Any], device: str | None, outputs: int,
          constants: Sequence[int], attributes: Mapping[str, Any]) -> Any:
     """Machine.op."""
-    below, keep, fixed = machine._held(), Keep(), 0
-    pointers = array_type(ctypes.c_void_p, len(inputs))()
-    as_buffers = any(isinstance(value, Buffer) for value in inputs)
-    for index, value in enumerate(inputs):
-        if value is None:
-            continue
-        if isinstance(value, (int, float, list, tuple)):
+    below, keep, fixed, count = machine._held(), Keep(), 0, len(inputs)
+    pointers = array_type(ctypes.c_void_p, count)()
+    wrapped: list[Any] = []
+    made, as_buffers = array_type(ctypes.c_void_p, outputs)(), False
+    ready()
+    try:
+        for index, value in enumerate(inputs):
+            if isinstance(value, Buffer):
+                as_buffers = True
+                handle = value._held()
+                keep.append(handle)
+                pointers[index] = handle.pointer
+            elif value is not None:
+                if isinstance(value, (int, float, list, tuple)):
+                    fixed |= 1 << index
+                    value = _given(value)
+                pointers[index] = _wrap_for_call(below, locate(value, None, f"input {index}"), keep, wrapped)
+        for index in constants:
             fixed |= 1 << index
-            value = _given(value)
-        buffer = value if isinstance(value, Buffer) else Buffer._wrap(locate(value, None, f"input {index}"), machine)
-        keep.append(buffer)
-        pointers[index] = buffer._held().pointer
-    for index in constants:
-        fixed |= 1 << index
-    made = array_type(ctypes.c_void_p, outputs)()
-    request = _abi.braid_op_call()
-    request.op = keep.text(op)
-    request.attrs, request.attr_count = _attributes(attributes, keep), len(attributes)
-    request.inputs = ctypes.cast(pointers, _INPUTS)
-    request.input_count, request.constants = len(inputs), fixed
-    request.outputs = ctypes.cast(made, _OUTPUTS)
-    request.output_count, request.device = outputs, keep.text(device)
-    check(ready().braid_machine_call(below.pointer, ctypes.byref(request)))
+        request = _abi.braid_op_call(keep.text(op), _attributes(attributes, keep) if attributes else None,
+                                     len(attributes), ctypes.cast(pointers, _INPUTS), count, fixed,
+                                     ctypes.cast(made, _OUTPUTS), outputs, keep.text(device))
+        check(lib.braid_machine_call(below.pointer, ctypes.byref(request)))
+    finally:
+        for pointer in wrapped:
+            lib.braid_buffer_release(pointer)
     buffers = [Buffer._from(ctypes.c_void_p(pointer), machine, below) for pointer in made[:outputs]]
     if as_buffers:
         return buffers[0] if outputs == 1 else tuple(buffers)
@@ -364,10 +382,8 @@ def call(machine: Machine, op: str, inputs: Sequence[Any], device: str | None, o
 
 def _given(value: Any) -> Any:
     """Numbers in the call itself: int64 as axes and shapes are, float32 as networks compute."""
-    import numpy
-
-    array = numpy.asarray(value)
-    return array.astype(numpy.int64 if array.dtype.kind in "iub" else numpy.float32)
+    array = np.asarray(value)
+    return array.astype(np.int64 if array.dtype.kind in "iub" else np.float32)
 
 
 def _as_array(buffer: Buffer, like_torch: bool) -> Any:
@@ -375,9 +391,10 @@ def _as_array(buffer: Buffer, like_torch: bool) -> Any:
         from ._arrays import torch
 
         return torch().from_dlpack(buffer) if buffer.host_address is not None else torch().from_numpy(buffer.numpy())
-    if numpy_dtype(buffer.dtype) is None:
+    try:
+        view = buffer._view()
+    except UnsupportedError:
         return buffer
-    view = buffer._view()
     return buffer.numpy() if view is None else view
 
 

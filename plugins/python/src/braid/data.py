@@ -13,8 +13,8 @@ import numpy as np
 
 from . import _abi
 from ._arrays import copy_out, locate, numpy_address
-from ._library import (Exclusive, Guard, Handle, Keep, Object, check, close_at_exit, encode, enum_names, enum_value, fail_by,
-                       field_type, lib, out, ready, text)
+from ._library import (Exclusive, Guard, Handle, Keep, Object, check, close_at_exit, encode, enum_names, enum_value,
+                       fail_by, field_type, lib, out, ready, text)
 from .errors import InvalidArgumentError, OutOfRangeError
 
 Array = np.ndarray[Any, Any]
@@ -120,8 +120,9 @@ class Dataset(Object):
         source.class_names = keep.texts(class_names) if class_names is not None else None
         source.target = enum_value("braid_target_kind", "BRAID_TARGET_", target, "target")
         reader = _Reader(read, tuple(shape), classes, target, guard)
-        callback = field_type(_abi.braid_dataset_source, "read")(reader.call) if target == "class" else field_type(_abi.braid_dataset_source, "read_targets")(reader.call)
-        setattr(source, "read" if target == "class" else "read_targets", callback)
+        entry = "read" if target == "class" else "read_targets"
+        callback = field_type(_abi.braid_dataset_source, entry)(reader.call)
+        setattr(source, entry, callback)
         check(ready().braid_dataset_create(None, ctypes.byref(source), keep.text(keys), ctypes.byref(pointer)))
         dataset = cls.__new__(cls)
         dataset._adopt(pointer, callback)
@@ -244,8 +245,8 @@ def _target_kind(values: Array) -> str:
         return "labels"
     if values.dtype.kind == "f":
         return "numbers"
-    raise InvalidArgumentError(f"targets are {values.dtype} of {values.ndim} dimensions, expected integers of one (classes), "
-                               "bool (labels) or floats (numbers); `target` says which they are")
+    raise InvalidArgumentError(f"targets are {values.dtype} of {values.ndim} dimensions, expected integers of one "
+                               "(classes), bool (labels) or floats (numbers); `target` says which they are")
 
 
 @dataclass(frozen=True)
@@ -269,7 +270,8 @@ class Loader(Exclusive):
                  mixup: float = 0, label_noise: float = 0, keep_last: bool = False, threads: int = 0, depth: int = 0,
                  first_epoch: int = 0, first_step: int = 0) -> None:
         below, pointer = dataset._held(), out()
-        options = _abi.braid_loader_options(batch, seed, shuffle, augment, mixup, label_noise, keep_last, threads, depth)
+        options = _abi.braid_loader_options(batch, seed, shuffle, augment, mixup, label_noise, keep_last, threads,
+                                            depth)
         check(ready().braid_loader_create(below.pointer, ctypes.byref(options), first_epoch, first_step,
                                           ctypes.byref(pointer)))
         self._own(Handle(pointer.value, lib.braid_loader_destroy, below))
@@ -319,8 +321,8 @@ class Loader(Exclusive):
 
 def load_image(path: str | os.PathLike[str], channels: int = 3, height: int = 0, width: int = 0,
                preprocess: str | None = None) -> Array:
-    """A JPEG or PNG file as float32 of C,H,W, resized if sizes are given. `preprocess`: keys of a data set's description
-    ("mean=...,std=..."); without, pixels are divided by 255."""
+    """A JPEG or PNG file as float32 of C,H,W, resized if sizes are given. `preprocess`: keys of a data set's
+    description ("mean=...,std=..."); without, pixels are divided by 255."""
     pointer = out()
     check(ready().braid_image_load(None, encode(path), channels, height, width, encode(preprocess),
                                    ctypes.byref(pointer)))

@@ -340,8 +340,8 @@ def _set_list(pointer: int | None, node: int, key: bytes, values: list[Any]) -> 
     elif all(isinstance(value, int) for value in values):
         check(lib.braid_graph_set_ints(pointer, node, key, (ctypes.c_int64 * max(1, count))(*values), count))
     else:
-        raise InvalidGraphError(f"attribute {key.decode()!r} is a list of {type(values[0]).__name__}, expected numbers or "
-                                "texts")
+        raise InvalidGraphError(f"attribute {key.decode()!r} is a list of {type(values[0]).__name__}, expected "
+                                "numbers or texts")
 
 
 def load_graph(model: str | os.PathLike[str] | bytes, *, weights: str | os.PathLike[str] | bytes | None = None,

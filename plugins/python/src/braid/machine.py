@@ -67,10 +67,11 @@ class Registry(Object):
     """Where devices are looked up: the built-in ones, those of plug-ins and those of a platform file.
 
     Messages of the library go to the logger "braid" of Python's `logging`. What OpenCL devices compile is kept in
-    `cache` (None: the folder of the command, "": nowhere). `progress(what, done, total)` is told how far the preparation
-    of kernels is, which drivers may compile."""
+    `cache` (None: the folder of the command, "": nowhere). `progress(what, done, total)` is told how far the
+    preparation of kernels is, which drivers may compile."""
 
-    def __init__(self, *, plugins: Sequence[str | os.PathLike[str]] = (), platform: str | os.PathLike[str] | None = None,
+    def __init__(self, *, plugins: Sequence[str | os.PathLike[str]] = (),
+                 platform: str | os.PathLike[str] | None = None,
                  cache: str | os.PathLike[str] | None = None, progress: Progress | None = None) -> None:
         pointer = out()
         check(ready().braid_registry_create(None, ctypes.byref(pointer)))

@@ -12,7 +12,7 @@ import numpy as np
 
 from ._arrays import (DATA_AT, DATA_IS_THERE, _read_address, describe, is_torch, locate, numpy_dtype,
                       torch as loaded_torch)
-from ._library import FORKED, Handle, Object, check, lib, out as room, process, ready
+from ._library import FORKED, Handle, Object, check, check_run, lib, out as room, process, ready
 from .custom import CustomOps
 from .errors import ForkedError, InvalidArgumentError
 from .graph import Graph, load_graph
@@ -190,7 +190,7 @@ class Model(Object):
             index += 1
         status = _run(slot.pointer, slot.inputs, addresses)
         if status:
-            check(status)  # the slot goes: a device that is lost takes no other run
+            check_run(status, inputs, results)  # the slot goes: a device that is lost takes no other run
         shaped.free.append(slot)
         return results[0] if index == 1 else tuple(results)
 
@@ -212,7 +212,7 @@ class Model(Object):
             results.append(tensor)
         status = _run(slot.pointer, slot.inputs, addresses)
         if status:
-            check(status)
+            check_run(status, inputs, results)
         shaped.free.append(slot)
         return results[0] if len(results) == 1 else tuple(results)
 
@@ -226,7 +226,7 @@ class Model(Object):
             raise
         status = _run(slot.pointer, slot.inputs, slot.outputs)
         if status:
-            check(status)
+            check_run(status, inputs, results, owners)
         shaped.free.append(slot)
         return results[0] if len(results) == 1 else tuple(results)
 

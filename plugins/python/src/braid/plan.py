@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import _abi
 from ._arrays import (NAMES, Located, describe, empty, is_torch, locate, shape_of, wrap_tensor)
-from ._library import (Exclusive, Handle, Object, check, encode, encode_name, error, lib, out, process, ready,
+from ._library import (Exclusive, Handle, Object, check, check_run, encode, encode_name, lib, out, process, ready,
                        take_text, text)
 from .errors import InvalidArgumentError, UnsupportedError
 from .machine import Machine
@@ -314,10 +314,11 @@ class Execution(Exclusive):
         shared = weights._held() if weights is not None else None
         pointer = out()
         check(ready().braid_execution_create(below.pointer, shared.pointer if shared else None, ctypes.byref(pointer)))
-        self._own(Handle(pointer.value, lib.braid_execution_destroy, below, shared))
+        # The arrays of the run in flight: the handle has them, which waits for its end before it lets them go.
+        self._flying: list[Arrays] = []
+        self._own(Handle(pointer.value, lib.braid_execution_destroy, below, shared, self._flying))
         self.plan = plan
         self._cancelling = threading.Lock()
-        self._flying: Arrays | None = None
         self._bound: dict[tuple[bool, int], Buffer] = {}
 
     def run(self, *inputs: Any, out: Any = None) -> Outputs:
@@ -331,7 +332,7 @@ class Execution(Exclusive):
         with self._alone() as handle:
             arrays = self._gather(inputs, out)
             check(lib.braid_execution_submit(handle.pointer, arrays.inputs, arrays.outputs, None, None))
-            self._flying = arrays
+            self._flying[:] = [arrays]
 
     def _gather(self, inputs: Sequence[Any], given: Any) -> Arrays:
         if not self._bound:
@@ -355,12 +356,9 @@ class Execution(Exclusive):
         flight."""
         limit = -1 if timeout is None else max(0, int(timeout * 1e9))
         with self._alone() as handle:
-            arrays = self._flying
+            arrays = self._flying[0] if self._flying else None
             status = lib.braid_execution_wait(handle.pointer, limit)
-            if status == _abi.BRAID_DEVICE_LOST:
-                _LOST.append(arrays)  # tasks may use the memory for ever
-            if status:
-                raise error(status)
+            check_run(status, arrays)
             assert arrays is not None
             return arrays.value()
 
@@ -385,6 +383,8 @@ class Execution(Exclusive):
 
     def bind_output(self, index: int, buffer: Buffer | None) -> None:
         """Binds a buffer to an output for the following runs; None unbinds."""
+        if buffer is not None and buffer.read_only:
+            raise InvalidArgumentError("the buffer is read-only")
         self._bind(False, index, buffer, lib.braid_execution_bind_output)
 
     def _bind(self, is_input: bool, index: int, buffer: Buffer | None, bind: Any) -> None:
@@ -394,9 +394,6 @@ class Execution(Exclusive):
                 self._bound.pop((is_input, index), None)
             else:
                 self._bound[is_input, index] = buffer
-
-
-_LOST: list[Any] = []
 
 
 def plan_file_text(path: str | os.PathLike[str], json: bool = False) -> str:

@@ -36,7 +36,8 @@ class ProfileDevice:
 
 @dataclass(frozen=True)
 class ProfileEntry:
-    """What one operation takes on a device. `why`: the reason why its time is unknown; `stale`: why it counts no more."""
+    """What one operation takes on a device. `why`: the reason why its time is unknown; `stale`: why it counts no
+    more."""
 
     device: str
     op: str

@@ -21,7 +21,8 @@ from .train import Data, ModelSource, _goes_on, as_dataset, as_graph, interrupti
 
 @dataclass(frozen=True)
 class QuantizeScore:
-    """How near it is to the float model; None: there is no such number. sqnr is in dB, infinite without a difference."""
+    """How near it is to the float model; None: there is no such number. sqnr is in dB, infinite without a
+    difference."""
 
     accuracy: float | None
     agreement: float | None
@@ -99,7 +100,8 @@ def quantize(model: ModelSource, data: Data | Sequence[Any], test: Data | None =
     result = _abi.braid_quantize_result()
     with graph._use() as forward, interruptible() as interrupt:
         options.callback = _abi.braid_quantize_callback(lambda _context, phase, done, total: guard.call(
-            lambda: (progress is None or _goes_on(progress(text(phase), done, total))) and not interrupt.pressed, False))
+            lambda: (progress is None or _goes_on(progress(text(phase), done, total))) and not interrupt.pressed,
+            False))
         try:
             status = ready().braid_quantize(forward, ctypes.byref(source), ctypes.byref(options), ctypes.byref(result))
             if status:

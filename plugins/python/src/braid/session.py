@@ -11,7 +11,7 @@ from typing import Any
 
 from . import _abi
 from ._arrays import NAMES, empty, locate, shape_of, wrap_tensor
-from ._library import Exclusive, Handle, Keep, check, encode_name, lib, out as room, process, ready, text
+from ._library import Exclusive, Handle, Keep, check, check_run, encode_name, lib, out as room, process, ready, text
 from .errors import NotFoundError, UnsupportedError
 from .graph import Graph
 from .machine import Machine, default_registry, machine as shared_machine
@@ -78,7 +78,7 @@ class Session(Exclusive):
         """Runs the graph once: as Model.run, with the shapes that the session was made for."""
         with self._alone() as handle:
             arrays = gather(inputs, self.inputs, self.outputs, out, self.machine)
-            check(lib.braid_session_run(handle.pointer, arrays.inputs, arrays.outputs))
+            check_run(lib.braid_session_run(handle.pointer, arrays.inputs, arrays.outputs), arrays)
             return arrays.value()
 
     def __call__(self, *inputs: Any, out: Any = None) -> Outputs:

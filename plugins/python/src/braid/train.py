@@ -162,7 +162,8 @@ def as_dataset(data: Data, split: str) -> Dataset:
         return Dataset(data, split)
     if isinstance(data, tuple) and len(data) == 2:
         return Dataset.from_arrays(*data)
-    raise InvalidArgumentError(f"data are {type(data).__name__}, expected a Dataset, its description, or a pair of arrays")
+    raise InvalidArgumentError(f"data are {type(data).__name__}, expected a Dataset, its description, or a pair of "
+                               "arrays")
 
 
 def as_graph(model: ModelSource) -> Graph:
@@ -289,8 +290,9 @@ def _progress(now: Any) -> Progress:
 
 # --- Ctrl-C -----------------------------------------------------------------------------------------------------------
 class Interrupt:
-    """Whether Ctrl-C was pressed since. Python would raise KeyboardInterrupt at any place of a callback, where it cannot
-    pass through C; so it is noted, the work ends cleanly, and then it is raised. A second one takes the usual way."""
+    """Whether Ctrl-C was pressed since. Python would raise KeyboardInterrupt at any place of a callback, where it
+    cannot pass through C; so it is noted, the work ends cleanly, and then it is raised. A second one takes the usual
+    way."""
 
     def __init__(self) -> None:
         self.pressed = False
