@@ -182,6 +182,11 @@ static braid_status node_write(braid_ort_proto *proto, braid_ort_view *view, con
   return BRAID_OK;
 }
 
+static int64_t trial_size(const braid_ort_value *value, const braid_ort_trial *trial, int dim) {
+  if (value->dims[dim] >= 0) return value->dims[dim];
+  return trial->tried && value->tried && value->tried_rank == value->rank ? value->tried_dims[dim] : trial->open;
+}
+
 static void shape_write(braid_ort_proto *proto, const braid_ort_value *value, const braid_ort_trial *trial) {
   size_t shape = braid_ort_proto_begin(proto, TENSOR_SHAPE);
   for (int i = 0; i < value->rank; i++) {
@@ -191,7 +196,7 @@ static void shape_write(braid_ort_proto *proto, const braid_ort_value *value, co
     if (value->dims[i] < 0 && !trial)
       braid_ort_proto_text(proto, DIM_PARAM, symbol);
     else
-      braid_ort_proto_int(proto, DIM_VALUE, value->dims[i] < 0 ? trial->open : value->dims[i]);
+      braid_ort_proto_int(proto, DIM_VALUE, trial_size(value, trial, i));
     braid_ort_proto_end(proto, dim);
   }
   braid_ort_proto_end(proto, shape);
@@ -234,26 +239,28 @@ static void constant_write(braid_ort_proto *proto, const braid_ort_value *value,
   braid_ort_proto_end(proto, begun);
 }
 
+static void contents_write(braid_ort_proto *proto, const braid_ort_value *value, const braid_tensor *tensor) {
+  const braid_desc *desc = braid_tensor_desc(tensor);
+  size_t begun = braid_ort_proto_begin(proto, GRAPH_INITIALIZER);
+  for (int i = 0; i < desc->rank; i++) braid_ort_proto_int(proto, TENSOR_DIMS, desc->dims[i]);
+  braid_ort_proto_int(proto, TENSOR_TYPE, braid_ort_onnx_type(value->type));
+  braid_ort_proto_text(proto, TENSOR_NAME, value->name);
+  braid_ort_proto_bytes(proto, TENSOR_RAW, braid_tensor_const_data(tensor), braid_desc_bytes(desc));
+  braid_ort_proto_end(proto, begun);
+}
+
 /* An input with the trial's contents. Its dimensions are known, and few: probe.c sees to that. */
 static braid_status known_write(braid_ort_proto *proto, const braid_ort_value *value, const braid_ort_trial *trial) {
-  braid_dtype dtype = braid_ort_dtype(value->type);
   braid_desc desc;
   braid_tensor *tensor = NULL;
-  if (dtype == BRAID_NONE)
-    return braid_fail(BRAID_UNSUPPORTED, "a shape that follows from a tensor of %s", braid_ort_type_name(value->type));
-  TRY(braid_desc_init(&desc, dtype, value->rank, value->dims));
+  TRY(braid_desc_init(&desc, braid_ort_dtype(value->type), value->rank, value->dims));
   TRY(braid_tensor_create(NULL, &desc, &tensor));
   for (int64_t i = 0; i < braid_desc_count(&desc); i++) {
     double element = trial->fill == BRAID_ORT_ZEROS ? 0 : trial->fill == BRAID_ORT_COUNT ? (double)i : 1;
     if (trial->fill == BRAID_ORT_REST && i == 0) element = -1;
     braid_tensor_set_f64(tensor, i, element);
   }
-  size_t begun = braid_ort_proto_begin(proto, GRAPH_INITIALIZER);
-  for (int i = 0; i < value->rank; i++) braid_ort_proto_int(proto, TENSOR_DIMS, value->dims[i]);
-  braid_ort_proto_int(proto, TENSOR_TYPE, braid_ort_onnx_type(value->type));
-  braid_ort_proto_text(proto, TENSOR_NAME, value->name);
-  braid_ort_proto_bytes(proto, TENSOR_RAW, braid_tensor_const_data(tensor), braid_desc_bytes(&desc));
-  braid_ort_proto_end(proto, begun);
+  contents_write(proto, value, tensor);
   braid_tensor_release(tensor);
   return BRAID_OK;
 }
@@ -293,7 +300,9 @@ static braid_status piece_write(braid_ort_proto *proto, braid_ort_view *view, co
   for (size_t i = 0; i < piece->node_count; i++) TRY(node_write(proto, view, &view->nodes[piece->nodes[i]]));
   for (size_t i = 0; i < piece->input_count; i++) {
     const braid_ort_value *value = &view->values[piece->inputs[i]];
-    if (trial_knows(piece->trial, piece->inputs[i]))
+    if (piece->trial && piece->trial->tried && value->tried_contents)
+      contents_write(proto, value, value->tried_contents);
+    else if (trial_knows(piece->trial, piece->inputs[i]))
       TRY(known_write(proto, value, piece->trial));
     else
       value_write(proto, GRAPH_INPUT, value, true, piece->trial);

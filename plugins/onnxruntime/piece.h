@@ -20,6 +20,7 @@ typedef enum braid_ort_fill {
 /* What stands in place of what is not known before a run, to ask whether a node would run. */
 typedef struct braid_ort_trial {
   int64_t open;     /* every open dimension */
+  bool tried;       /* but for values whose `tried` dimensions and contents are known: these */
   const int *known; /* inputs whose contents are given */
   size_t known_count;
   braid_ort_fill fill; /* the contents */

@@ -3,10 +3,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "braid/session.h"
 #include "piece.h"
 #include "try.h"
 
-enum { MAX_OPERANDS = 4096 };
+enum { MAX_OPERANDS = 4096, MAX_CONTENTS = 4096 };
+static const int64_t kTriedSize = 8; /* even: halves of it are whole */
 
 bool braid_ort_may_be_given(braid_dtype dtype, int rank, const int64_t *dims, bool open) {
   if (rank < 0 || rank > 1 || (dtype != BRAID_F32 && dtype != BRAID_I32 && dtype != BRAID_I64)) return false;
@@ -62,18 +64,36 @@ typedef struct probe_question {
   braid_machine *machine;
   const braid_plan_options *options;
   braid_ort_piece piece;
-  bool open;  /* an input has an open dimension */
-  int *known; /* inputs whose contents are known when a plan is made */
+  bool open;   /* an input has an open dimension */
+  bool shaped; /* the contents of its results follow from shapes */
+  int *known;  /* inputs whose contents are known when a plan is made */
   size_t known_count;
 } probe_question;
 
-static braid_status probe_attempt(probe_question *ask, int64_t open, size_t known, braid_ort_fill fill) {
-  braid_ort_trial trial = {open, ask->known, known, fill};
+/* Notes what the node's results would be. */
+static void probe_note(const probe_question *ask, const braid_plan *plan, const braid_graph *graph) {
+  for (size_t i = 0; i < ask->piece.output_count; i++) {
+    braid_ort_value *value = &ask->view->values[ask->piece.outputs[i]];
+    const braid_desc *desc = braid_plan_output(plan, i);
+    value->tried = true;
+    value->tried_rank = desc->rank;
+    memcpy(value->tried_dims, desc->dims, sizeof value->tried_dims);
+    if (!ask->shaped || value->tried_contents || braid_desc_count(desc) > MAX_CONTENTS) continue;
+    braid_value_info info = braid_graph_value(graph, braid_graph_output(graph, i));
+    if (!info.tensor || !braid_desc_same_shape(&info.desc, desc)) continue;
+    if (braid_tensor_create(NULL, desc, &value->tried_contents) == BRAID_OK)
+      memcpy(braid_tensor_data(value->tried_contents), braid_tensor_const_data(info.tensor), braid_desc_bytes(desc));
+  }
+}
+
+static braid_status probe_attempt(probe_question *ask, const braid_ort_trial *trial) {
   braid_graph *graph = NULL;
   braid_plan *plan = NULL;
-  ask->piece.trial = &trial;
+  ask->piece.trial = trial;
   TRY(braid_ort_piece_parse(ask->view, &ask->piece, &graph));
-  braid_status status = braid_plan_create(ask->machine, graph, ask->options, &plan);
+  braid_status status = ask->shaped ? braid_resolve(graph) : BRAID_OK;
+  if (status == BRAID_OK) status = braid_plan_create(ask->machine, graph, ask->options, &plan);
+  if (status == BRAID_OK && trial->tried) probe_note(ask, plan, graph);
   braid_plan_release(plan);
   braid_graph_destroy(graph);
   return status;
@@ -89,17 +109,23 @@ static braid_status probe_sizes(probe_question *ask, size_t known, braid_ort_fil
   static const int64_t kSizes[] = {8, 1, 64, 512};
   braid_status status = BRAID_OK;
   for (size_t i = 0; i < (ask->open ? sizeof kSizes / sizeof *kSizes : 1); i++) {
-    status = probe_attempt(ask, kSizes[i], known, fill);
+    status = probe_attempt(ask, &(braid_ort_trial){kSizes[i], false, ask->known, known, fill});
     if (status != BRAID_OK && !first[0]) snprintf(first, bytes, "%s", braid_error_detail());
     if (!worth_another(status)) return status;
   }
   return status;
 }
 
-/* As data first; then with the contents that will be known. */
+/* First as the node would stand in the graph if every open dimension of the graph's inputs had one size, with the
+ * contents that would follow; then with sizes and contents by themselves, which may suit this node where those do not.
+ */
 static braid_status probe_run(probe_question *ask) {
   char first[1024] = "";
-  braid_status status = probe_sizes(ask, 0, BRAID_ORT_ONES, first, sizeof first);
+  braid_status status = probe_attempt(ask, &(braid_ort_trial){kTriedSize, true, NULL, 0, BRAID_ORT_ONES});
+  if (status == BRAID_OK) return status;
+  snprintf(first, sizeof first, "%s", braid_error_detail());
+  if (worth_another(status) && (ask->open || ask->known_count))
+    status = probe_sizes(ask, 0, BRAID_ORT_ONES, first, sizeof first);
   for (int fill = 0; fill < BRAID_ORT_FILLS && ask->known_count && worth_another(status); fill++)
     status = probe_sizes(ask, ask->known_count, (braid_ort_fill)fill, first, sizeof first);
   return status == BRAID_OK || status == BRAID_NO_MEMORY ? status : braid_fail(status, "%s", first);
@@ -132,6 +158,9 @@ braid_status braid_ort_probe_node(braid_ort_view *view, int index, const braid_o
       ask.known[ask.known_count++] = value;
   }
   for (size_t i = 0; i < node->output_count; i++)
-    if (node->outputs[i] >= 0) outputs[ask.piece.output_count++] = node->outputs[i];
+    if (node->outputs[i] >= 0) {
+      outputs[ask.piece.output_count++] = node->outputs[i];
+      ask.shaped = ask.shaped || classes[node->outputs[i]] == BRAID_ORT_SHAPED;
+    }
   return probe_run(&ask);
 }

@@ -10,12 +10,16 @@
 #include "log.h"
 #include "try.h"
 
+enum { MAX_SAID = 256 };
+
 typedef struct provider {
   braid_ort_ep_table table; /* first: the framework knows the provider by it */
   braid_ort_options options;
   braid_ort_host *host;
   braid_weights *weights;
   const OrtLogger *logger;
+  uint64_t said[MAX_SAID]; /* hashes of reasons that were logged: branches and bodies give them again */
+  size_t said_count;
 } provider;
 
 static const char *provider_name(const void *ep) {
@@ -48,7 +52,21 @@ static braid_status groups_send(const braid_ort_view *view, const braid_ort_clai
   return status;
 }
 
-static void claim_report(const provider *self, const braid_ort_view *view, const braid_ort_claim *claim) {
+static uint64_t text_hash(uint64_t hash, const char *text) {
+  for (; *text; text++) hash = (hash ^ (unsigned char)*text) * UINT64_C(1099511628211);
+  return hash;
+}
+
+/* Once per op and session. */
+static bool reason_is_new(provider *self, const braid_ort_reason *reason) {
+  uint64_t hash = text_hash(text_hash(UINT64_C(14695981039346656037), reason->domain) + 1, reason->op);
+  for (size_t i = 0; i < self->said_count; i++)
+    if (self->said[i] == hash) return false;
+  if (self->said_count < MAX_SAID) self->said[self->said_count++] = hash;
+  return true;
+}
+
+static void claim_report(provider *self, const braid_ort_view *view, const braid_ort_claim *claim) {
   size_t claimed = 0, open = 0;
   for (size_t i = 0; i < view->node_count; i++) {
     claimed += claim->group[i] >= 0;
@@ -58,6 +76,7 @@ static void claim_report(const provider *self, const braid_ort_view *view, const
                 claim->group_count);
   for (size_t i = 0; i < claim->reason_count; i++) {
     const braid_ort_reason *reason = &claim->reasons[i];
+    if (!reason_is_new(self, reason)) continue;
     braid_ort_say(self->logger, BRAID_ORT_LOG_WARNING, "Braid leaves %zu %s%s%s to ONNX Runtime: %s", reason->count,
                   reason->domain, reason->domain[0] ? "." : "", reason->op, reason->text);
   }

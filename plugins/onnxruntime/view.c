@@ -216,6 +216,7 @@ braid_status braid_ort_view_read(const OrtGraph *graph, braid_ort_view *view) {
 }
 
 void braid_ort_view_free(braid_ort_view *view) {
+  for (size_t i = 0; i < view->value_count; i++) braid_tensor_release(view->values[i].tried_contents);
   braid_ort_arena_free(&view->arena);
   *view = (braid_ort_view){0};
 }

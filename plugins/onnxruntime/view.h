@@ -19,6 +19,12 @@ typedef struct braid_ort_value {
   /* A constant of the model, which lives as long as the graph. */
   const void *data; /* NULL: no constant */
   size_t bytes;
+  /* What it would be if the open dimensions of the graph's inputs had certain sizes: its dimensions, and its contents
+   * where they follow from shapes. Found node by node (probe.c), for sizes that the framework could not infer. */
+  bool tried;
+  int tried_rank;
+  int64_t tried_dims[BRAID_MAX_RANK];
+  braid_tensor *tried_contents; /* NULL: not known, or many */
 } braid_ort_value;
 
 typedef struct braid_ort_node {

@@ -58,6 +58,21 @@ def shapes():
     return model(nodes, [value("x", FLOAT, "batch", "places", 8)], [value("y", FLOAT, "batch", "places", 8)], constants)
 
 
+def shuffle():
+    """Channels shuffled as ShuffleNet does, by sizes computed from the input's: ONNX Runtime infers no channels for the
+    convolution behind it."""
+    nodes = [node("Shape", "x", "s"), node("Gather", "s i0", "n"), node("Gather", "s i1", "c"), node("Gather", "s i2", "h"),
+             node("Gather", "s i3", "w"), node("Div", "c two", "half"), node("Unsqueeze", "n axis", "n1"),
+             node("Unsqueeze", "half axis", "half1"), node("Unsqueeze", "h axis", "h1"), node("Unsqueeze", "w axis", "w1"),
+             node("Unsqueeze", "c axis", "c1"), node("Concat", "n1 pair half1 h1 w1", "parts", axis=0),
+             node("Concat", "n1 c1 h1 w1", "whole", axis=0), node("Reshape", "x parts", "p"),
+             node("Transpose", "p", "t", perm=[0, 2, 1, 3, 4]), node("Reshape", "t whole", "r"),
+             node("Split", "r", "a b", axis=1), node("Conv", "b k", "y")]
+    constants = [constant(f"i{i}", i) for i in range(4)] + [constant("two", 2), constant("axis", [0]), constant("pair", [2]),
+                                                            weight("k", 6, 24, 1, 1)]
+    return model(nodes, [value("x", FLOAT, "n", 48, 4, 4)], [value("y", FLOAT, None, None, None, None)], constants)
+
+
 def late_shape():
     """The shape of the input, needed behind a node of the framework."""
     nodes = [node("Shape", "x", "shape"), node("Gather", "shape order", "turned"), node("Relu", "x", "r"),

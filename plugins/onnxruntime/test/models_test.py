@@ -52,6 +52,9 @@ class Networks(Case):
         feeds = [{"x": random.random((b, p, 8), np.float32)} for b, p in ((1, 1), (2, 5), (3, 4), (2, 5))]
         self.same(models.shapes(), feeds)
 
+    def test_sizes_that_the_framework_cannot_infer(self):
+        self.same(models.shuffle(), [{"x": random.random((n, 48, 4, 4), np.float32)} for n in (1, 3)])
+
     def test_shape_arithmetic_moves_to_the_group_that_needs_it(self):
         feeds = [{"x": random.random(s, np.float32)} for s in ((2, 3), (4, 1), (2, 3))]
         ours = self.same(models.late_shape(), feeds, all_ours=False, groups=2)

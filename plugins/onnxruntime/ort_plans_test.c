@@ -1,0 +1,162 @@
+/* Plans of a group by shapes and contents, without ONNX Runtime: what is kept, what is found again, many threads. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <pthread.h>
+
+#include "plans.h"
+
+#define OK(call) assert_int_equal(call, BRAID_OK)
+
+enum { kColumns = 8, kMostRows = 6, kThreads = 4, kRounds = 200 };
+
+/* y = relu(x) * 2, of an open number of rows; with `shaped`, in a shape that a second input gives. */
+static braid_graph *double_graph(bool shaped) {
+  braid_graph *graph;
+  braid_desc desc, two;
+  braid_tensor *tensor;
+  braid_value_id inputs[2], shape, y, z;
+  OK(braid_graph_create(NULL, "double", &graph));
+  OK(braid_desc_init(&desc, BRAID_F32, 2, (int64_t[]){1, kColumns}));
+  desc.dims[0] = -1;
+  OK(braid_graph_add_input(graph, "x", &desc, &inputs[0]));
+  OK(braid_desc_init(&two, BRAID_F32, 0, NULL));
+  OK(braid_tensor_create(NULL, &two, &tensor));
+  braid_tensor_set_f64(tensor, 0, 2);
+  OK(braid_graph_add_tensor(graph, "two", BRAID_VALUE_CONSTANT, tensor, &inputs[1]));
+  braid_tensor_release(tensor);
+  y = z = 0;
+  OK(braid_graph_add_node(graph, "Relu", NULL, inputs, 1, &y, 1, NULL));
+  OK(braid_graph_add_node(graph, "Mul", NULL, (braid_value_id[]){y, inputs[1]}, 2, &z, 1, NULL));
+  if (shaped) {
+    OK(braid_desc_init(&desc, BRAID_I64, 1, (int64_t[]){2}));
+    OK(braid_graph_add_input(graph, "shape", &desc, &shape));
+    OK(braid_graph_add_node(graph, "Reshape", NULL, (braid_value_id[]){z, shape}, 2, &y, 1, NULL));
+    z = y;
+  }
+  OK(braid_graph_add_output(graph, z));
+  return graph;
+}
+
+static braid_ort_plans *make_plans(bool shaped, size_t limit, braid_machine **machine, braid_weights **weights) {
+  braid_ort_plans *plans;
+  OK(braid_machine_create(NULL, NULL, machine));
+  OK(braid_weights_create(*machine, weights));
+  braid_ort_plans_options options = {.machine = *machine, .weights = *weights, .limit = limit};
+  OK(braid_ort_plans_create(&options, double_graph(shaped), &plans));
+  return plans;
+}
+
+static void drop_plans(braid_ort_plans *plans, braid_machine *machine, braid_weights *weights) {
+  braid_ort_plans_destroy(plans);
+  braid_weights_release(weights);
+  braid_machine_release(machine);
+}
+
+/* Runs with `rows` rows; returns the number of wrong elements. `shape` NULL: no second input. */
+static int run_rows(braid_ort_plans *plans, int64_t rows, const int64_t *shape, braid_ort_plan **used) {
+  static const int64_t two = 2;
+  float x[kMostRows * kColumns], y[kMostRows * kColumns];
+  int64_t dims[] = {rows, kColumns};
+  int wrong = 0;
+  braid_ort_call *call;
+  braid_ort_plan *plan;
+  braid_execution *execution;
+  for (int i = 0; i < rows * kColumns; i++) x[i] = (float)(i % 5 - 2);
+  memset(y, 0xff, sizeof y);
+  if (braid_ort_plans_call(plans, &call) != BRAID_OK) return -1;
+  call->inputs[0] = x;
+  call->dims[0] = dims;
+  call->inputs[1] = shape;
+  call->dims[1] = &two;
+  braid_status status = braid_ort_plans_take(plans, call, &plan, &execution);
+  if (status == BRAID_OK && shape && memcmp(braid_plan_output(plan->plan, 0)->dims, shape, 2 * sizeof *shape) != 0)
+    wrong++;
+  if (status == BRAID_OK) status = braid_execution_run(execution, call->left, (void *[]){y});
+  braid_ort_plans_give(plans, call, plan, execution);
+  if (status != BRAID_OK) return -1;
+  for (int i = 0; i < rows * kColumns; i++) wrong += y[i] != (x[i] > 0 ? x[i] * 2 : 0);
+  if (used) *used = plan;
+  return wrong;
+}
+
+static void test_plans_are_found_again(void **state) {
+  (void)state;
+  braid_machine *machine;
+  braid_weights *weights;
+  braid_ort_plan *first, *again, *other;
+  braid_ort_plans *plans = make_plans(false, 2, &machine, &weights);
+  assert_int_equal(run_rows(plans, 1, NULL, &first), 0);
+  assert_int_equal(run_rows(plans, 2, NULL, &other), 0);
+  assert_int_equal(run_rows(plans, 1, NULL, &again), 0);
+  assert_ptr_equal(first, again);
+  assert_ptr_not_equal(first, other);
+  assert_int_equal(run_rows(plans, 3, NULL, NULL), 0); /* the one for two rows is given up */
+  assert_int_equal(run_rows(plans, 1, NULL, &again), 0);
+  assert_ptr_equal(first, again);
+  for (int64_t rows = kMostRows; rows > 0; rows--) assert_int_equal(run_rows(plans, rows, NULL, NULL), 0);
+  drop_plans(plans, machine, weights);
+}
+
+static void test_contents_that_shapes_follow_from(void **state) {
+  (void)state;
+  braid_machine *machine;
+  braid_weights *weights;
+  braid_ort_plan *first, *again, *other;
+  braid_ort_plans *plans = make_plans(true, 8, &machine, &weights);
+  assert_int_equal(run_rows(plans, 3, (int64_t[]){4, 6}, &first), 0);
+  assert_int_equal(run_rows(plans, 3, (int64_t[]){6, 4}, &other), 0);
+  assert_int_equal(run_rows(plans, 3, (int64_t[]){4, 6}, &again), 0);
+  assert_ptr_equal(first, again);
+  assert_ptr_not_equal(first, other);
+  assert_int_equal(run_rows(plans, 3, (int64_t[]){5, 5}, NULL), -1);
+  assert_non_null(strstr(braid_error_detail(), "Reshape"));
+  assert_int_equal(run_rows(plans, 3, (int64_t[]){6, 4}, NULL), 0);
+  drop_plans(plans, machine, weights);
+}
+
+typedef struct caller {
+  pthread_t thread;
+  braid_ort_plans *plans;
+  unsigned seed;
+  int wrong;
+} caller;
+
+static void *call_often(void *context) {
+  caller *self = context;
+  for (int round = 0; round < kRounds; round++) {
+    self->seed = self->seed * 1664525 + 1013904223;
+    self->wrong += run_rows(self->plans, 1 + (self->seed >> 16) % kMostRows, NULL, NULL) != 0;
+  }
+  return NULL;
+}
+
+/* More shapes than are kept, so that plans are given up while others use them. */
+static void test_many_threads(void **state) {
+  (void)state;
+  braid_machine *machine;
+  braid_weights *weights;
+  caller callers[kThreads];
+  braid_ort_plans *plans = make_plans(false, 3, &machine, &weights);
+  for (unsigned i = 0; i < kThreads; i++) {
+    callers[i] = (caller){.plans = plans, .seed = i};
+    assert_int_equal(pthread_create(&callers[i].thread, NULL, call_often, &callers[i]), 0);
+  }
+  for (int i = 0; i < kThreads; i++) {
+    pthread_join(callers[i].thread, NULL);
+    assert_int_equal(callers[i].wrong, 0);
+  }
+  drop_plans(plans, machine, weights);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_plans_are_found_again),
+                                     cmocka_unit_test(test_contents_that_shapes_follow_from),
+                                     cmocka_unit_test(test_many_threads)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
