@@ -11,10 +11,12 @@
 #include <string.h>
 
 #include "base/philox.h"
+#include "braid/machine.h"
 #include "braid/manycore.h"
 #include "braid/model.h"
 #include "braid/planning.h"
 #include "braid/session.h"
+#include "oom.h"
 
 #define OK(expression)                                                                                                 \
   do {                                                                                                                 \
@@ -168,12 +170,37 @@ static void test_estimates_refuse(void **state) {
   braid_graph_destroy(graph);
 }
 
+static braid_status attempt_execution(const braid_allocator *allocator, void *context) {
+  braid_machine *machine;
+  braid_plan *plan = NULL;
+  braid_execution *execution = NULL;
+  braid_machine_options options = {.devices = "manycore:threads=2", .threads = 1};
+  braid_status status = braid_machine_create(allocator, &options, &machine);
+  if (status != BRAID_OK) return status;
+  status = braid_plan_create(machine, context, NULL, &plan);
+  if (status == BRAID_OK) status = braid_execution_create(plan, NULL, &execution);
+  braid_execution_destroy(execution);
+  braid_plan_release(plan);
+  braid_machine_release(machine);
+  return status;
+}
+
+/* Opening the device, planning and preparing programs and the management core's kernels. */
+static void test_out_of_memory(void **state) {
+  (void)state;
+  braid_graph *graph;
+  OK(braid_model_load(NULL, BRAID_MODELS "/cifarnet.cfg", NULL, &graph));
+  assert_true(oom_sweep(attempt_execution, graph) > 100);
+  braid_graph_destroy(graph);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_networks),
       cmocka_unit_test(test_training_step),
       cmocka_unit_test(test_times_are_the_models),
       cmocka_unit_test(test_estimates_refuse),
+      cmocka_unit_test(test_out_of_memory),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
