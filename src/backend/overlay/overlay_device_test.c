@@ -11,7 +11,7 @@
 #include "oom.h"
 #include "overlay/reference.h"
 
-enum { kTrials = 120 };
+enum { kTrials = 80 };
 
 typedef struct results {
   size_t count, bytes[16];

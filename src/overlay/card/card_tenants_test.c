@@ -4,7 +4,7 @@
 
 #include "overlay/card/internal.h"
 
-enum { kTrials = 60, kTenants = 3, kJobs = 6 };
+enum { kTrials = 40, kTenants = 3, kJobs = 6 };
 
 static braid_card *create(const braid_overlay_design *design) {
   braid_card *card;

@@ -16,7 +16,8 @@ typedef struct braid_rnn_maker {
   int cores;
   size_t cell_first; /* step of the cell's first one, over all cells */
   braid_rnn_division division;
-  braid_rnn_kept kept; /* of weights that stay */
+  braid_rnn_kept kept;              /* of weights that stay */
+  int32_t owner_first, owner_units; /* states of one core: gate_at */
   /* of the core whose instructions are made */
   int core;
   braid_rnn_part part;
@@ -49,13 +50,13 @@ static int32_t cells_at(const braid_rnn_maker *m) {
 
 /* The line of a row of a gate: gates of a core's states stand together, so that one instruction may take several.
  * *rows: of the gate that follow it there, this one included. */
-static int32_t gate_at(const braid_rnn_maker *m, int gate, int32_t row, int32_t *rows) {
-  int32_t first, units;
-  braid_rnn_owner_of(m->rnn, m->cell, &m->division, row, &first, &units);
-  int32_t own = first / BRAID_RNN_LINE;
-  *rows = first + units - row;
-  return cells_at(m) + m->cell->h_lines + BRAID_RNN_GATES * own + gate * braid_rnn_lines(units) + row / BRAID_RNN_LINE -
-         own;
+static int32_t gate_at(braid_rnn_maker *m, int gate, int32_t row, int32_t *rows) {
+  if (row < m->owner_first || row >= m->owner_first + m->owner_units) /* else the one that was asked for last */
+    braid_rnn_owner_of(m->rnn, m->cell, &m->division, row, &m->owner_first, &m->owner_units);
+  int32_t own = m->owner_first / BRAID_RNN_LINE;
+  *rows = m->owner_first + m->owner_units - row;
+  return cells_at(m) + m->cell->h_lines + BRAID_RNN_GATES * own + gate * braid_rnn_lines(m->owner_units) +
+         row / BRAID_RNN_LINE - own;
 }
 
 /* --- instructions --------------------------------------------------------------------------------------------------
@@ -246,11 +247,6 @@ static bool joins_gates(const braid_rnn_maker *m) {
   return !m->division.apart && m->part.units % braid_rnn_group(core) == 0 && sums < 3 * m->cores;
 }
 
-/* A core without vectors to load has its first biases before the cores meet. */
-static bool has_biases(const braid_rnn_maker *m) {
-  return m->division.stays && m->part.row_count && !m->part.units && m->core != m->division.input;
-}
-
 /* Weights that stay come while the first step runs. */
 static braid_status put_kept_sums(braid_rnn_maker *m, int turn, bool loads) {
   braid_rnn_piece pieces[kMostPieces];
@@ -260,7 +256,6 @@ static braid_status put_kept_sums(braid_rnn_maker *m, int turn, bool loads) {
     pieces[0].rows = BRAID_RNN_GATES * m->part.units;
     return put_sums(m, &pieces[0], output, turn, 0, TO_SIDE);
   }
-  if (has_biases(m)) pieces[0].bias_rows = 0;
   for (int i = 0; loads && i < count; i++) BRAID_TRY(put_piece_load(m, &pieces[i], 0, TO_COMPUTE));
   for (int i = 0; i < count; i++) BRAID_TRY(put_mvm(m, &pieces[i], turn, loads ? WAIT_IN : 0, to_side(m, &pieces[i])));
   return BRAID_OK;
@@ -444,17 +439,13 @@ static braid_status put_states(braid_rnn_maker *m, int32_t n) {
 static braid_status put_begin(braid_rnn_maker *m, int32_t first) {
   if (m->core == m->division.input) BRAID_TRY(put_input(m, first));
   if (m->part.units) BRAID_TRY(put_states(m, first));
-  if (has_biases(m)) {
-    braid_rnn_piece pieces[kMostPieces];
-    (void)kept_pieces(m, pieces);
-    BRAID_TRY(put_biases(m, &pieces[0], 0));
-  }
   return put_system(m, true, false, false, m->cell_first + (size_t)first);
 }
 
 /* Steps `first` to below `last` of the cell. The first loads weights, the last no further input. */
 static braid_status put_cell(braid_rnn_maker *m, int32_t first, int32_t last) {
   m->division = braid_rnn_divide(m->rnn, m->cell, m->cores);
+  m->owner_units = 0;
   if (m->division.stays) m->kept = braid_rnn_keep(m->rnn, m->cell, &m->division);
   bool one_load = m->cell->x_lines <= BRAID_RNN_MOST_ROW;
   for (m->core = 0; m->core < m->cores; m->core++) {
