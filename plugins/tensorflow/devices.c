@@ -22,7 +22,12 @@ void fpga_log(TF_LogLevel level, const char *format, ...) {
   va_start(arguments, format);
   vsnprintf(text, sizeof text, format, arguments);
   va_end(arguments);
-  TF_Log(level, "braid: %s", text);
+  if (TF_Log) {
+    TF_Log(level, "braid: %s", text);
+    return;
+  }
+  const char *least = getenv("TF_CPP_MIN_LOG_LEVEL");
+  if (!least || level >= strtol(least, NULL, 10)) fprintf(stderr, "%c braid: %s\n", "IWEF"[level], text);
 }
 
 static void log_library(void *context, braid_log_level level, const char *message) {

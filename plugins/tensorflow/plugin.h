@@ -22,6 +22,7 @@
 #pragma weak TF_InputRange_Args_STRUCT_SIZE
 #include <tensorflow/c/kernels.h>
 #include <tensorflow/c/logging.h>
+#pragma weak TF_Log /* wheels from 2.20 on do not export it */
 
 #include <braid/braid.h>
 
