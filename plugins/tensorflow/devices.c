@@ -209,6 +209,15 @@ fpga_device *fpga_device_get(size_t ordinal) {
   return ordinal < fpga_device_count() ? all.devices[ordinal] : NULL;
 }
 
+char *fpga_memory_describe(const fpga_device *device, uint64_t wanted, char *text, size_t bytes) {
+  fpga_memory_stats stats = fpga_memory_get_stats(device->memory);
+  char limit[64] = "the machine has no more";
+  if (stats.limit) snprintf(limit, sizeof limit, "BRAID_TF_MEMORY allows %lld", (long long)stats.limit);
+  snprintf(text, bytes, "FPGA:%d (%s) is out of memory: %llu bytes requested, %lld in use, %s", device->ordinal,
+           device->spec, (unsigned long long)wanted, (long long)stats.used, limit);
+  return text;
+}
+
 /* --- failures of queued work ---------------------------------------------------------------------------------------
  */
 void fpga_device_fail(fpga_device *device, TF_Code code, const char *detail) {

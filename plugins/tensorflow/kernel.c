@@ -393,7 +393,12 @@ static bool make_outputs(launch *l, const fpga_program *program) {
                                           program->output_bytes[i], l->status);
     if (TF_GetCode(l->status) == TF_OK) l->to[i] = TF_TensorData(tensor);
     if (tensor) TF_DeleteTensor(tensor);
-    if (TF_GetCode(l->status) != TF_OK) return false;
+    if (TF_GetCode(l->status) == TF_OK) continue;
+    char text[FPGA_DETAIL], device[300];
+    snprintf(text, sizeof text, "%.250s; %s", TF_Message(l->status),
+             fpga_memory_describe(l->device, program->output_bytes[i], device, sizeof device));
+    if (TF_GetCode(l->status) == TF_RESOURCE_EXHAUSTED) launch_fail(l, TF_RESOURCE_EXHAUSTED, text);
+    return false;
   }
   return true;
 }

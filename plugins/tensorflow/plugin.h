@@ -66,6 +66,9 @@ void fpga_load_drivers(void); /* drivers.c */
 bool fpga_device_is_cpu(const char *spec);
 fpga_device *fpga_device_get(size_t ordinal); /* NULL beyond the last */
 
+/* Why there was no memory, as a sentence; returns `text`. */
+char *fpga_memory_describe(const fpga_device *device, uint64_t wanted, char *text, size_t bytes);
+
 /* A failure of queued work is told by the next kernel or copy of the device; only the first one is kept. */
 void fpga_device_fail(fpga_device *device, TF_Code code, const char *detail);
 bool fpga_device_take_failure(fpga_device *device, TF_Status *status); /* true: there was one, now in *status */

@@ -38,3 +38,12 @@ def close(got, want, bound, what):
     difference = np.nanmax(np.abs(got - want)) if np.isfinite(want).any() else 0
     assert difference <= bound * max(1, np.nanmax(np.abs(want))), f"{what} differs by {difference}"
     assert (np.isnan(got) == np.isnan(want)).all(), f"{what}: NaN elsewhere"
+
+
+def expect(kind, words, call):
+    try:
+        call()
+    except kind as error:
+        assert words in str(error), f"expected {words!r} in: {error}"
+        return
+    raise AssertionError(f"expected {kind.__name__} with {words!r}")
