@@ -1,6 +1,7 @@
 """Virtual devices, and what goes wrong: each case in a process of its own, with its settings.
 
   devices.py [CASE...]"""
+import concurrent.futures
 import os
 import subprocess
 import sys
@@ -193,17 +194,21 @@ def main():
         for name, text in (("platform.yaml", PLATFORM), ("add.cl", KERNEL), ("add.yaml", MANIFEST)):
             with open(os.path.join(folder, name), "w") as file:
                 file.write(text)
-        failed = []
-        for name in sys.argv[1:] or names:
+
+        def run(name):
             settings = {key: value.replace("$", folder) for key, value in CASES[names[name]].items()}
-            result = subprocess.run([sys.executable, __file__, "--case", name], env={**os.environ, **settings}, text=True,
-                                    stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-            said = [line for line in result.stdout.splitlines() if line.startswith("skipped")]
-            print(f"{name}: {said[0] if said else 'holds' if result.returncode == 0 else 'FAILED'}")
-            if result.returncode:
-                failed.append(name)
-                print(result.stdout[-3000:])
-        sys.exit(bool(failed))
+            return name, subprocess.run([sys.executable, __file__, "--case", name], env={**os.environ, **settings},
+                                        text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+
+        failed = False
+        with concurrent.futures.ThreadPoolExecutor(2) as pool:
+            for name, result in pool.map(run, sys.argv[1:] or names):
+                said = [line for line in result.stdout.splitlines() if line.startswith("skipped")]
+                print(f"{name}: {said[0] if said else 'holds' if result.returncode == 0 else 'FAILED'}")
+                if result.returncode:
+                    failed = True
+                    print(result.stdout[-3000:])
+        sys.exit(failed)
 
 
 if __name__ == "__main__":
