@@ -1,11 +1,10 @@
-/* Which virtual devices there are: those of a platform file (BRAID_TF_PLATFORM), or a list (BRAID_TF_DEVICES), or one on
- * the CPU. Each has a machine of its own, so that they run at the same time. */
+/* Which virtual devices there are: those of a platform file (BRAID_TF_PLATFORM), or a list (BRAID_TF_DEVICES), or one
+ * on the CPU. Each has a machine of its own, so that they run at the same time. */
 #include <dlfcn.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
 
 #include "plugin.h"
 
@@ -93,7 +92,8 @@ static braid_status device_open(const char *spec, fpga_device **out) {
   device->memory = fpga_memory_create(memory_limit());
   /* What the device has no kernel for runs on the CPU behind it, and is told: TensorFlow can't take back an op. */
   char list[sizeof device->spec + 8];
-  snprintf(list, sizeof list, "%s%s", device->spec, fpga_device_is_cpu(spec) || is_set("BRAID_TF_STRICT") ? "" : " cpu");
+  snprintf(list, sizeof list, "%s%s", device->spec,
+           fpga_device_is_cpu(spec) || is_set("BRAID_TF_STRICT") ? "" : " cpu");
   braid_machine_options options = {.devices = list, .registry = all.registry};
   braid_status status = BRAID_NO_MEMORY;
   if (device->memory) status = braid_machine_create(NULL, &options, &device->machine);

@@ -18,9 +18,8 @@ typedef struct batch_shape {
 
 static batch_shape batch_shape_of(const fpga_build *b, size_t input) {
   const braid_desc *x = &b->inputs[input].desc;
-  batch_shape s = {.first = strncmp(fpga_attr_string(b->attrs, "data_format", "NHWC"), "NC", 2) == 0,
-                   .rank = 2,
-                   .dims = {1, 1, 1}};
+  batch_shape s = {
+      .first = strncmp(fpga_attr_string(b->attrs, "data_format", "NHWC"), "NC", 2) == 0, .rank = 2, .dims = {1, 1, 1}};
   int channel = s.first ? 1 : x->rank - 1;
   for (int i = 0; i < x->rank; i++) s.dims[i < channel ? 0 : i == channel ? 1 : 2] *= x->dims[i];
   if (s.first) s.rank = 3;

@@ -33,8 +33,8 @@ enum { FPGA_MAX_DEVICES = 64, FPGA_MAX_OPERANDS = 32, FPGA_MAX_ATTRS = 12, FPGA_
 void fpga_log(TF_LogLevel level, const char *format, ...) BRAID_PRINTF(2, 3);
 
 /* --- memory --------------------------------------------------------------------------------------------------------
- * Host memory, aligned to 256 bytes. What is freed is kept for the next allocation of its size class: work that is still
- * queued may use it until then, and what gets it next is queued behind that. */
+ * Host memory, aligned to 256 bytes. What is freed is kept for the next allocation of its size class: work that is
+ * still queued may use it until then, and what gets it next is queued behind that. */
 typedef struct fpga_memory fpga_memory;
 fpga_memory *fpga_memory_create(int64_t limit_bytes); /* 0: no limit. NULL: out of memory */
 void fpga_memory_destroy(fpga_memory *memory);
@@ -53,10 +53,10 @@ typedef struct fpga_device {
   char hardware[128];
   braid_machine *machine;
   fpga_memory *memory;
-  pthread_mutex_t lock;    /* of what follows */
+  pthread_mutex_t lock; /* of what follows */
   struct SP_Stream_st *streams;
-  bool failed;             /* a queued kernel failed, and nobody was told yet */
-  TF_Code code;            /* of that failure */
+  bool failed;  /* a queued kernel failed, and nobody was told yet */
+  TF_Code code; /* of that failure */
   char detail[FPGA_DETAIL];
 } fpga_device;
 
@@ -104,7 +104,15 @@ bool fpga_is_asynchronous(void);
 
 /* --- describing an op ----------------------------------------------------------------------------------------------
  */
-typedef enum fpga_attr_kind { FPGA_INT, FPGA_FLOAT, FPGA_BOOL, FPGA_TYPE_ATTR, FPGA_STRING, FPGA_INTS, FPGA_STRINGS } fpga_attr_kind;
+typedef enum fpga_attr_kind {
+  FPGA_INT,
+  FPGA_FLOAT,
+  FPGA_BOOL,
+  FPGA_TYPE_ATTR,
+  FPGA_STRING,
+  FPGA_INTS,
+  FPGA_STRINGS
+} fpga_attr_kind;
 
 typedef struct fpga_attr {
   const char *name; /* NULL: the end */
@@ -139,21 +147,21 @@ typedef struct fpga_build {
   size_t input_count, output_count;
   fpga_input inputs[FPGA_MAX_OPERANDS];
   fpga_output outputs[FPGA_MAX_OPERANDS];
-  braid_value_id results[FPGA_MAX_OPERANDS];      /* of the outputs */
-  int ports[FPGA_MAX_OPERANDS];                   /* the inputs of the graph: which of the op's */
+  braid_value_id results[FPGA_MAX_OPERANDS]; /* of the outputs */
+  int ports[FPGA_MAX_OPERANDS];              /* the inputs of the graph: which of the op's */
   braid_layout port_layouts[FPGA_MAX_OPERANDS];
   size_t port_count;
   braid_layout result_layouts[FPGA_MAX_OPERANDS];
   bool given[FPGA_MAX_OPERANDS]; /* outputs */
-  int share[FPGA_MAX_OPERANDS]; /* outputs that are an input under another shape: which; else -1 */
-  braid_node_id node;           /* the last one made */
+  int share[FPGA_MAX_OPERANDS];  /* outputs that are an input under another shape: which; else -1 */
+  braid_node_id node;            /* the last one made */
 } fpga_build;
 
 typedef struct fpga_op {
   const char *name;
-  const char *attrs;        /* "strides:ints padding:string"; NULL: none */
-  const char *types;        /* "T=float,double,half"; several attributes: "T=float U=float"; NULL: any */
-  const char *host;         /* operands in host memory, "shape axis"; NULL: none */
+  const char *attrs; /* "strides:ints padding:string"; NULL: none */
+  const char *types; /* "T=float,double,half"; several attributes: "T=float U=float"; NULL: any */
+  const char *host;  /* operands in host memory, "shape axis"; NULL: none */
   void (*build)(fpga_build *build);
   braid_status (*refuse)(const fpga_attr *attrs); /* attributes that it cannot have; NULL: it takes all */
 } fpga_op;

@@ -107,8 +107,8 @@ braid_status fpga_program_create(fpga_device *device, const fpga_op *op, fpga_bu
     *out = program;
   else if (program)
     fpga_program_release(program);
-  return status == BRAID_OK ? status : braid_fail_prefix(status, "FPGA:%d (%s): %s", device->ordinal, device->spec,
-                                                         op->name);
+  return status == BRAID_OK ? status
+                            : braid_fail_prefix(status, "FPGA:%d (%s): %s", device->ordinal, device->spec, op->name);
 }
 
 void fpga_program_release(fpga_program *program) {
