@@ -209,6 +209,17 @@ fpga_device *fpga_device_get(size_t ordinal) {
   return ordinal < fpga_device_count() ? all.devices[ordinal] : NULL;
 }
 
+/* A line for each, for braid_tensorflow.devices(). Returns the bytes of all of it, as snprintf does. */
+size_t braid_tf_devices(char *text, size_t bytes) {
+  size_t used = 0;
+  if (bytes) text[0] = '\0';
+  for (size_t i = 0; i < fpga_device_count(); i++) {
+    size_t room = used < bytes ? bytes - used : 0;
+    used += (size_t)snprintf(room ? text + used : NULL, room, "%s\n", all.devices[i]->spec);
+  }
+  return used;
+}
+
 char *fpga_memory_describe(const fpga_device *device, uint64_t wanted, char *text, size_t bytes) {
   fpga_memory_stats stats = fpga_memory_get_stats(device->memory);
   char limit[64] = "the machine has no more";

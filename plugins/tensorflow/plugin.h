@@ -245,6 +245,7 @@ extern const size_t fpga_text_count;
 /* What the part in Python calls, and TensorFlow; beside SE_InitPlugin, which its headers declare. */
 #define FPGA_EXPORT __attribute__((visibility("default")))
 FPGA_EXPORT size_t braid_tf_calls(char *text, size_t bytes);
+FPGA_EXPORT size_t braid_tf_devices(char *text, size_t bytes);
 FPGA_EXPORT int braid_tf_most_at_once(void);
 FPGA_EXPORT void braid_tf_updates_are_assignments(void);
 FPGA_EXPORT void TF_InitKernel(void);

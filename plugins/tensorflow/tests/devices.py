@@ -144,6 +144,33 @@ def foreign_kernels():
         assert list(y.numpy()) == [101.0, 100.0, 103.0, 104.0], y.numpy()
 
 
+def plans():
+    """What `braid plan` wrote becomes devices for tf.device."""
+    import json
+    from common import braid, tf
+    folder = os.path.dirname(os.environ["BRAID_TF_PLATFORM"])
+    path = os.path.join(folder, "saved.plan")
+    with open(path, "w") as file:
+        file.write("# braid placement 2\n# x.cfg, batch 1, inference, by heft\ndevices card one cpu\nbatch 1\nordered\n"
+                   "nodes 3\ncard 0_convolutional/Conv\none 1 two/Conv\ncpu soft\n")
+    assert braid.devices() == ["card", "one", "two"]
+    assert braid.device_strings(path) == {"0_convolutional/Conv": "/FPGA:0", "1 two/Conv": "/FPGA:1", "soft": "/CPU:0"}
+    events = [{"ph": "M", "tid": i, "name": "thread_name", "args": {"name": name}} for i, name in
+              enumerate(("gpu", "fpga0", "fpga1"))]
+    events += [{"ph": "X", "tid": i, "name": f"n{i}", "args": {"op": "Conv"}} for i in range(3)]
+    with open(path, "w") as file:
+        json.dump({"traceEvents": events}, file)
+    try:
+        braid.device_strings(path)
+        raise AssertionError("gpu is none of the devices")
+    except ValueError as error:
+        assert "gpu" in str(error)
+    strings = braid.device_strings(path, {"gpu": "/CPU:0"})
+    assert strings == {"n0": "/CPU:0", "n1": "/FPGA:0", "n2": "/FPGA:1"}
+    with tf.device(strings["n2"]):
+        assert tf.identity(tf.constant([1.0])).device.endswith("FPGA:1")
+
+
 PLATFORM = """devices:
   - name: card
     device: cpu
@@ -174,6 +201,7 @@ kernels:
 CASES = {
     no_devices: {"BRAID_TF_DEVICES": "nosuch"},
     platform_file: {"BRAID_TF_PLATFORM": "$/platform.yaml"},
+    plans: {"BRAID_TF_PLATFORM": "$/platform.yaml"},
     overlap: {"BRAID_TF_DEVICES": "cpu:threads=1 cpu:threads=1"},
     synchronous: {"BRAID_TF_SYNCHRONOUS": "1"},
     refused_update: {},
