@@ -6,9 +6,10 @@ cd "$(dirname "$0")/.."
 venv=$PWD/build-ci-tensorflow/venv
 mkdir -p "${venv%/*}"
 ci/wheels.sh "$venv" "${BRAID_TENSORFLOW_WHEEL:-tensorflow-cpu==2.21.0}" || exit $?
-build=${BRAID_BUILD:-$PWD/build-ci-tensorflow/build}
+build=${BRAID_BUILD:-$PWD/build-ci-tensorflow/build} # that of CI has BRAID_WERROR on
+[ -f "$build/build.ninja" ] || cmake -S . -B "$build" -G Ninja -Wno-dev -DBRAID_WERROR=ON
 folder=$("$venv/bin/python" plugins/tensorflow/where.py)
-cmake -S . -B "$build" -G Ninja -Wno-dev -DBRAID_WERROR=ON -DBRAID_TENSORFLOW="$folder" >/dev/null
+cmake -B "$build" -S . -DBRAID_TENSORFLOW="$folder" >/dev/null
 cmake --build "$build" --target tensorflow
 export BRAID_TF_PLUGIN="$build/libbraid_tensorflow.so"
 # Not loaded by itself as well: a second registration of the platform would end the process.

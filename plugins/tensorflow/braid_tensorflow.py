@@ -42,6 +42,32 @@ def most_at_once():
     return _library.braid_tf_most_at_once()
 
 
+def _reason(node, kernels):
+    """Why none of the op's kernels for our devices takes the node; None: one does."""
+    from tensorflow.python.framework import dtypes
+    ours = [kernel for kernel in kernels if kernel.device_type in ("FPGA", "DEFAULT")]
+    reasons = []
+    for kernel in ours:
+        wrong = [f"{limit.name} is {dtypes.as_dtype(node.attr[limit.name].type).name}" for limit in kernel.constraint
+                 if node.attr[limit.name].type and node.attr[limit.name].type not in limit.allowed_values.list.type]
+        if not wrong:
+            return None
+        reasons += wrong
+    return "; ".join(sorted(set(reasons))) if ours else "no kernel for FPGA devices"
+
+
+def missing(function):
+    """What of a tf.function's concrete function TensorFlow will run elsewhere, and why: {"Bitcast": "no kernel ..."}."""
+    from tensorflow.python.framework import kernels
+    graph = function.graph.as_graph_def()
+    result = {}
+    for node in list(graph.node) + [node for part in graph.library.function for node in part.node_def]:
+        reason = _reason(node, kernels.get_registered_kernels_for_op(node.op).kernel)
+        if reason and node.op not in ("Placeholder",):
+            result[node.op] = reason
+    return result
+
+
 def devices():
     """What FPGA:0 and on are, as BRAID_TF_DEVICES or the platform file name them: ["fpga0.0", "fpga0.1"]."""
     size = _library.braid_tf_devices(None, 0) + 1

@@ -27,6 +27,20 @@ def platform_file():
         assert braid.calls()[f"FPGA:{i}", "Relu"] == 1
 
 
+def missing_kernels():
+    """What TensorFlow runs elsewhere is told with its reason."""
+    from common import braid, tf
+
+    @tf.function
+    def function(x):
+        return tf.nn.relu(x) + tf.cast(tf.linalg.det(x), tf.float32) + tf.cast(tf.cast(x, tf.complex64), tf.float32)
+
+    found = braid.missing(function.get_concrete_function(tf.TensorSpec((3, 3))))
+    assert found["MatrixDeterminant"] == "no kernel for FPGA devices", found
+    assert "DstT is complex64" in found["Cast"], found
+    assert "Relu" not in found and "AddV2" not in found, found
+
+
 def overlap():
     """Branches on two devices run at the same time, in eager mode too: launching returns before the work is done."""
     import time
@@ -202,6 +216,7 @@ CASES = {
     no_devices: {"BRAID_TF_DEVICES": "nosuch"},
     platform_file: {"BRAID_TF_PLATFORM": "$/platform.yaml"},
     plans: {"BRAID_TF_PLATFORM": "$/platform.yaml"},
+    missing_kernels: {},
     overlap: {"BRAID_TF_DEVICES": "cpu:threads=1 cpu:threads=1"},
     synchronous: {"BRAID_TF_SYNCHRONOUS": "1"},
     refused_update: {},
