@@ -498,8 +498,9 @@ static size_t registered_count;
 #define TEN(X, n) X(n##0) X(n##1) X(n##2) X(n##3) X(n##4) X(n##5) X(n##6) X(n##7) X(n##8) X(n##9)
 #define NUMBERS(X)                                                                                                     \
   TEN(X, 1)                                                                                                            \
-  TEN(X, 2) TEN(X, 3) TEN(X, 4) TEN(X, 5) TEN(X, 6) TEN(X, 7) TEN(X, 8) TEN(X, 9) TEN(X, 10) TEN(X, 11) TEN(X, 12)     \
-      TEN(X, 13) TEN(X, 14) TEN(X, 15) TEN(X, 16) TEN(X, 17) TEN(X, 18) TEN(X, 19)
+  TEN(X, 2)                                                                                                            \
+  TEN(X, 3) TEN(X, 4) TEN(X, 5) TEN(X, 6) TEN(X, 7) TEN(X, 8) TEN(X, 9) TEN(X, 10) TEN(X, 11) TEN(X, 12) TEN(X, 13)    \
+      TEN(X, 14) TEN(X, 15) TEN(X, 16) TEN(X, 17) TEN(X, 18) TEN(X, 19)
 NUMBERS(CREATE_ONE)
 static void *(*const kCreate[])(TF_OpKernelConstruction *) = {NUMBERS(NAME_ONE)};
 enum { kFirst = 10, kCreateCount = sizeof kCreate / sizeof *kCreate };
@@ -550,7 +551,7 @@ static void register_one(const fpga_op *op, size_t slot, const constraint *const
     TF_RegisterKernelBuilder(op->name, builder, status);
   else
     TF_DeleteKernelBuilder(builder);
-  if (TF_GetCode(status) != TF_OK) fpga_log(TF_WARNING, "%s is not registered: %s", op->name, TF_Message(status));
+  if (TF_GetCode(status) != TF_OK) fpga_log(FPGA_WARNING, "%s is not registered: %s", op->name, TF_Message(status));
   TF_DeleteStatus(status);
 }
 
@@ -558,7 +559,7 @@ static void register_op(const fpga_op *op) {
   constraint constraints[2];
   int count = split_types(op->types, constraints), at[2];
   if (registered_count == kCreateCount) {
-    fpga_log(TF_ERROR, "%s is not registered: there is room for %d ops", op->name, kCreateCount);
+    fpga_log(FPGA_ERROR, "%s is not registered: there is room for %d ops", op->name, kCreateCount);
     return;
   }
   size_t slot = registered_count++;

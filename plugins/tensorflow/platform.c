@@ -29,7 +29,7 @@ static void allocate(const SP_Device *device, uint64_t size, int64_t memory_spac
   memory->size = memory->opaque ? size : 0;
   if (memory->opaque) return;
   char text[400];
-  fpga_log(TF_WARNING, "%s", fpga_memory_describe(fpga, size, text, sizeof text));
+  fpga_log(FPGA_WARNING, "%s", fpga_memory_describe(fpga, size, text, sizeof text));
 }
 
 static void deallocate(const SP_Device *device, SP_DeviceMemoryBase *memory) {

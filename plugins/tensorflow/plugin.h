@@ -21,8 +21,6 @@
 /* TensorFlow's header defines this constant in every file that includes it. */
 #pragma weak TF_InputRange_Args_STRUCT_SIZE
 #include <tensorflow/c/kernels.h>
-#include <tensorflow/c/logging.h>
-#pragma weak TF_Log /* wheels from 2.20 on do not export it */
 
 #include <braid/braid.h>
 
@@ -30,7 +28,9 @@
 
 enum { FPGA_MAX_DEVICES = 64, FPGA_MAX_OPERANDS = 32, FPGA_MAX_ATTRS = 12, FPGA_MAX_LIST = 16, FPGA_DETAIL = 600 };
 
-void fpga_log(TF_LogLevel level, const char *format, ...) BRAID_PRINTF(2, 3);
+/* TensorFlow's levels and its log. */
+typedef enum fpga_log_level { FPGA_INFO, FPGA_WARNING, FPGA_ERROR } fpga_log_level;
+void fpga_log(fpga_log_level level, const char *format, ...) BRAID_PRINTF(2, 3);
 
 /* --- memory --------------------------------------------------------------------------------------------------------
  * Host memory, aligned to 256 bytes. What is freed is kept for the next allocation of its size class: work that is

@@ -64,7 +64,7 @@ static void tell_fallback(const fpga_device *device, const fpga_op *op, const br
     if (!known && count < sizeof told / sizeof *told) told[count].op = op, told[count++].device = device;
     pthread_mutex_unlock(&lock);
     if (!known)
-      fpga_log(TF_WARNING, "FPGA:%d (%s) leaves %s of TensorFlow's %s to the CPU: %s", device->ordinal, device->spec,
+      fpga_log(FPGA_WARNING, "FPGA:%d (%s) leaves %s of TensorFlow's %s to the CPU: %s", device->ordinal, device->spec,
                line.op, op->name, line.why);
     return;
   }

@@ -140,7 +140,7 @@ static void register_update(const char *op, TF_DataType type, void (*compute)(vo
     TF_RegisterKernelBuilder(op, builder, status);
   else
     TF_DeleteKernelBuilder(builder);
-  if (TF_GetCode(status) != TF_OK) fpga_log(TF_WARNING, "%s is not registered: %s", op, TF_Message(status));
+  if (TF_GetCode(status) != TF_OK) fpga_log(FPGA_WARNING, "%s is not registered: %s", op, TF_Message(status));
   TF_DeleteStatus(status);
 }
 
