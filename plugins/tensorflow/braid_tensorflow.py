@@ -63,9 +63,9 @@ def missing(function):
     result = {}
     for node in list(graph.node) + [node for part in graph.library.function for node in part.node_def]:
         reason = _reason(node, kernels.get_registered_kernels_for_op(node.op).kernel)
-        if reason and node.op not in ("Placeholder",):
-            result[node.op] = reason
-    return result
+        if reason and node.op != "Placeholder":
+            result.setdefault(node.op, set()).add(reason)
+    return {op: ", or ".join(sorted(reasons)) for op, reasons in result.items()}
 
 
 def devices():
