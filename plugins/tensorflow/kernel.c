@@ -496,11 +496,11 @@ static size_t registered_count;
   }
 #define NAME_ONE(n) create_##n,
 #define TEN(X, n) X(n##0) X(n##1) X(n##2) X(n##3) X(n##4) X(n##5) X(n##6) X(n##7) X(n##8) X(n##9)
+/* clang-format off */
 #define NUMBERS(X)                                                                                                     \
-  TEN(X, 1)                                                                                                            \
-  TEN(X, 2)                                                                                                            \
-  TEN(X, 3) TEN(X, 4) TEN(X, 5) TEN(X, 6) TEN(X, 7) TEN(X, 8) TEN(X, 9) TEN(X, 10) TEN(X, 11) TEN(X, 12) TEN(X, 13)    \
-      TEN(X, 14) TEN(X, 15) TEN(X, 16) TEN(X, 17) TEN(X, 18) TEN(X, 19)
+  TEN(X, 1) TEN(X, 2) TEN(X, 3) TEN(X, 4) TEN(X, 5) TEN(X, 6) TEN(X, 7) TEN(X, 8) TEN(X, 9) TEN(X, 10) TEN(X, 11)      \
+  TEN(X, 12) TEN(X, 13) TEN(X, 14) TEN(X, 15) TEN(X, 16) TEN(X, 17) TEN(X, 18) TEN(X, 19)
+/* clang-format on */
 NUMBERS(CREATE_ONE)
 static void *(*const kCreate[])(TF_OpKernelConstruction *) = {NUMBERS(NAME_ONE)};
 enum { kFirst = 10, kCreateCount = sizeof kCreate / sizeof *kCreate };
