@@ -8,11 +8,14 @@ What it changes in TensorFlow:
 import ctypes
 import importlib.abc
 import importlib.util
+import json
 import sys
 
 _library = ctypes.CDLL(__file__)
 _library.braid_tf_calls.restype = ctypes.c_size_t
 _library.braid_tf_calls.argtypes = [ctypes.c_char_p, ctypes.c_size_t]
+_library.braid_tf_devices.restype = ctypes.c_size_t
+_library.braid_tf_devices.argtypes = [ctypes.c_char_p, ctypes.c_size_t]
 
 
 def _counters():
@@ -37,6 +40,76 @@ def times():
 def most_at_once():
     """The most kernels of ours that were running at the same time, each on a device of its own."""
     return _library.braid_tf_most_at_once()
+
+
+def _reason(node, kernels):
+    """Why none of the op's kernels for our devices takes the node; None: one does."""
+    from tensorflow.python.framework import dtypes
+    ours = [kernel for kernel in kernels if kernel.device_type in ("FPGA", "DEFAULT")]
+    reasons = []
+    for kernel in ours:
+        wrong = [f"{limit.name} is {dtypes.as_dtype(node.attr[limit.name].type).name}" for limit in kernel.constraint
+                 if node.attr[limit.name].type and node.attr[limit.name].type not in limit.allowed_values.list.type]
+        if not wrong:
+            return None
+        reasons += wrong
+    return "; ".join(sorted(set(reasons))) if ours else "no kernel for FPGA devices"
+
+
+def missing(function):
+    """What of a tf.function's concrete function TensorFlow will run elsewhere, and why: {"Bitcast": "no kernel ..."}."""
+    from tensorflow.python.framework import kernels
+    graph = function.graph.as_graph_def()
+    result = {}
+    for node in list(graph.node) + [node for part in graph.library.function for node in part.node_def]:
+        reason = _reason(node, kernels.get_registered_kernels_for_op(node.op).kernel)
+        if reason and node.op != "Placeholder":
+            result.setdefault(node.op, set()).add(reason)
+    return {op: ", or ".join(sorted(reasons)) for op, reasons in result.items()}
+
+
+def devices():
+    """What FPGA:0 and on are, as BRAID_TF_DEVICES or the platform file name them: ["fpga0.0", "fpga0.1"]."""
+    size = _library.braid_tf_devices(None, 0) + 1
+    text = ctypes.create_string_buffer(size)
+    _library.braid_tf_devices(text, size)
+    return text.value.decode().splitlines()
+
+
+def _placed(path):
+    """Pairs of a node's name and its device's, from what `braid plan` wrote with --save or --trace."""
+    with open(path, encoding="utf-8") as file:
+        text = file.read()
+    if text.startswith("# braid placement "):
+        lines = text.splitlines()
+        start = next((i for i, line in enumerate(lines) if line.startswith("nodes ")), len(lines))
+        return [tuple(reversed(line.split(" ", 1))) for line in lines[start + 1:] if " " in line]
+    try:
+        events = json.loads(text)["traceEvents"]
+    except (ValueError, KeyError, TypeError):
+        raise ValueError(f"{path}: expected what `braid plan` writes with --save or --trace") from None
+    threads = {event["tid"]: event["args"]["name"] for event in events if event.get("name") == "thread_name"}
+    return [(event["name"], threads[event["tid"]]) for event in events
+            if event.get("ph") == "X" and "op" in event.get("args", {})]
+
+
+def device_strings(path, names=None):
+    """A plan of Braid's as devices for `tf.device`: {"6_convolutional/Conv": "/FPGA:1", ...}.
+
+    `path`: what `braid plan` wrote with --save or --trace. `names` says what its devices are ({"gpu": "/CPU:0"}); without
+    it, those that devices() has are these, "cpu" is "/CPU:0", and others whose names begin with "fpga" are the FPGA
+    devices in the order of their names. ValueError names those that remain."""
+    placed, ours = _placed(path), devices()
+    known = {spec: f"/FPGA:{i}" for i, spec in enumerate(ours)}
+    boards = sorted({device for _, device in placed if device.startswith("fpga") and device not in known})
+    known.update({name: f"/FPGA:{i}" for i, name in enumerate(boards) if i < len(ours)})
+    known["cpu"] = "/CPU:0"
+    known.update(names or {})
+    unknown = sorted({device for _, device in placed} - set(known))
+    if unknown:
+        raise ValueError(f"{path}: devices {', '.join(unknown)}: say in `names` what they are; there are {len(ours)} FPGA "
+                         f"devices")
+    return {node: known[device] for node, device in placed}
 
 
 def _update_by_assignment():

@@ -37,9 +37,9 @@ bool fpga_attr_is(const fpga_attr *attrs, const char *name, const char *value) {
 static const struct {
   TF_DataType tf;
   braid_dtype ours;
-} kTypes[] = {{TF_FLOAT, BRAID_F32},   {TF_DOUBLE, BRAID_F64}, {TF_HALF, BRAID_F16},   {TF_BFLOAT16, BRAID_BF16},
-              {TF_INT8, BRAID_I8},     {TF_INT16, BRAID_I16},  {TF_INT32, BRAID_I32},  {TF_INT64, BRAID_I64},
-              {TF_UINT8, BRAID_U8},    {TF_UINT16, BRAID_U16}, {TF_UINT32, BRAID_U32}, {TF_UINT64, BRAID_U64},
+} kTypes[] = {{TF_FLOAT, BRAID_F32}, {TF_DOUBLE, BRAID_F64}, {TF_HALF, BRAID_F16},   {TF_BFLOAT16, BRAID_BF16},
+              {TF_INT8, BRAID_I8},   {TF_INT16, BRAID_I16},  {TF_INT32, BRAID_I32},  {TF_INT64, BRAID_I64},
+              {TF_UINT8, BRAID_U8},  {TF_UINT16, BRAID_U16}, {TF_UINT32, BRAID_U32}, {TF_UINT64, BRAID_U64},
               {TF_BOOL, BRAID_BOOL}};
 enum { kTypeCount = sizeof kTypes / sizeof *kTypes };
 
@@ -233,8 +233,7 @@ braid_desc fpga_desc(fpga_build *b, braid_value_id value) {
 
 /* --- outputs -------------------------------------------------------------------------------------------------------
  */
-void fpga_out_as(fpga_build *b, size_t index, braid_value_id value, int rank, const int64_t *dims,
-                 const char *layout) {
+void fpga_out_as(fpga_build *b, size_t index, braid_value_id value, int rank, const int64_t *dims, const char *layout) {
   braid_desc desc = fpga_desc(b, value);
   fpga_output *out = &b->outputs[index];
   if (b->status != BRAID_OK || index >= b->output_count) return;

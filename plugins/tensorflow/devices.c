@@ -1,11 +1,10 @@
-/* Which virtual devices there are: those of a platform file (BRAID_TF_PLATFORM), or a list (BRAID_TF_DEVICES), or one on
- * the CPU. Each has a machine of its own, so that they run at the same time. */
+/* Which virtual devices there are: those of a platform file (BRAID_TF_PLATFORM), or a list (BRAID_TF_DEVICES), or one
+ * on the CPU. Each has a machine of its own, so that they run at the same time. */
 #include <dlfcn.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
 
 #include "plugin.h"
 
@@ -16,18 +15,26 @@ static struct {
   size_t count;
 } all = {.once = PTHREAD_ONCE_INIT};
 
-void fpga_log(TF_LogLevel level, const char *format, ...) {
+/* Newer wheels have neither the header nor the function. */
+__attribute__((weak)) void TF_Log(int level, const char *format, ...);
+
+void fpga_log(fpga_log_level level, const char *format, ...) {
   char text[1200];
   va_list arguments;
   va_start(arguments, format);
   vsnprintf(text, sizeof text, format, arguments);
   va_end(arguments);
-  TF_Log(level, "braid: %s", text);
+  if (TF_Log) {
+    TF_Log((int)level, "braid: %s", text);
+    return;
+  }
+  const char *least = getenv("TF_CPP_MIN_LOG_LEVEL");
+  if (!least || (long)level >= strtol(least, NULL, 10)) fprintf(stderr, "%c braid: %s\n", "IWEF"[level], text);
 }
 
 static void log_library(void *context, braid_log_level level, const char *message) {
   (void)context;
-  if (level == BRAID_LOG_WARNING) fpga_log(TF_WARNING, "%s", message);
+  if (level == BRAID_LOG_WARNING) fpga_log(FPGA_WARNING, "%s", message);
 }
 
 TF_Code fpga_code_of(braid_status status) {
@@ -64,7 +71,7 @@ static int64_t memory_limit(void) {
   char *end;
   long long bytes = strtoll(text, &end, 10);
   if (*end == '\0' && bytes > 0) return bytes;
-  fpga_log(TF_WARNING, "BRAID_TF_MEMORY is \"%s\": expected bytes of each device; there is no limit", text);
+  fpga_log(FPGA_WARNING, "BRAID_TF_MEMORY is \"%s\": expected bytes of each device; there is no limit", text);
   return 0;
 }
 
@@ -88,7 +95,8 @@ static braid_status device_open(const char *spec, fpga_device **out) {
   device->memory = fpga_memory_create(memory_limit());
   /* What the device has no kernel for runs on the CPU behind it, and is told: TensorFlow can't take back an op. */
   char list[sizeof device->spec + 8];
-  snprintf(list, sizeof list, "%s%s", device->spec, fpga_device_is_cpu(spec) || is_set("BRAID_TF_STRICT") ? "" : " cpu");
+  snprintf(list, sizeof list, "%s%s", device->spec,
+           fpga_device_is_cpu(spec) || is_set("BRAID_TF_STRICT") ? "" : " cpu");
   braid_machine_options options = {.devices = list, .registry = all.registry};
   braid_status status = BRAID_NO_MEMORY;
   if (device->memory) status = braid_machine_create(NULL, &options, &device->machine);
@@ -101,15 +109,15 @@ static braid_status device_open(const char *spec, fpga_device **out) {
 static void device_add(const char *spec) {
   fpga_device *device;
   if (all.count == FPGA_MAX_DEVICES) {
-    fpga_log(TF_WARNING, "%s is left out: there are %d devices already", spec, FPGA_MAX_DEVICES);
+    fpga_log(FPGA_WARNING, "%s is left out: there are %d devices already", spec, FPGA_MAX_DEVICES);
     return;
   }
   if (strlen(spec) >= sizeof device->spec) {
-    fpga_log(TF_WARNING, "device \"%.60s...\" is left out: its text is longer than 255 bytes", spec);
+    fpga_log(FPGA_WARNING, "device \"%.60s...\" is left out: its text is longer than 255 bytes", spec);
     return;
   }
   if (device_open(spec, &device) != BRAID_OK) {
-    fpga_log(TF_WARNING, "device %s is left out: %s", spec, braid_error_detail());
+    fpga_log(FPGA_WARNING, "device %s is left out: %s", spec, braid_error_detail());
     return;
   }
   device->ordinal = (int)all.count;
@@ -125,7 +133,7 @@ static void add_list(const char *list) {
       spec[length] = '\0';
       device_add(spec);
     } else if (length) {
-      fpga_log(TF_WARNING, "device \"%.60s...\" is left out: its text is longer than 255 bytes", list);
+      fpga_log(FPGA_WARNING, "device \"%.60s...\" is left out: its text is longer than 255 bytes", list);
     }
     list += length;
     list += strspn(list, " \t\n");
@@ -146,7 +154,7 @@ static void add_platform(const char *path) {
   if (braid_registry_devices(all.registry, NULL, 0, &before) != BRAID_OK ||
       braid_registry_load_platform(all.registry, path) != BRAID_OK ||
       braid_registry_devices(all.registry, NULL, 0, &count) != BRAID_OK) {
-    fpga_log(TF_WARNING, "there are no devices: %s", braid_error_detail());
+    fpga_log(FPGA_WARNING, "there are no devices: %s", braid_error_detail());
     return;
   }
   braid_device_info *infos = calloc(count + 1, sizeof *infos);
@@ -154,7 +162,7 @@ static void add_platform(const char *path) {
     for (size_t i = before; i < count; i++)
       if (!has_parts(infos, count, infos[i].name)) device_add(infos[i].name);
   free(infos);
-  if (!all.count) fpga_log(TF_WARNING, "no device of %s can be opened", path);
+  if (!all.count) fpga_log(FPGA_WARNING, "no device of %s can be opened", path);
 }
 
 /* Does the list have a device that is not the CPU? */
@@ -177,16 +185,16 @@ static void find_symbols(void) {
 static void find_devices(void) {
   const char *platform = getenv("BRAID_TF_PLATFORM"), *list = getenv("BRAID_TF_DEVICES");
   if (braid_registry_create(NULL, &all.registry) != BRAID_OK) {
-    fpga_log(TF_ERROR, "there are no devices: %s", braid_error_detail());
+    fpga_log(FPGA_ERROR, "there are no devices: %s", braid_error_detail());
     return;
   }
   braid_registry_set_log(all.registry, &(braid_log){.write = log_library});
   find_symbols();
   if ((platform && *platform) || names_others(list)) fpga_load_drivers();
   if (braid_registry_load_list(all.registry, getenv("BRAID_PLUGINS")) != BRAID_OK)
-    fpga_log(TF_WARNING, "BRAID_PLUGINS: %s", braid_error_detail());
+    fpga_log(FPGA_WARNING, "BRAID_PLUGINS: %s", braid_error_detail());
   if (platform && *platform && list && braid_registry_load_platform(all.registry, platform) != BRAID_OK)
-    fpga_log(TF_WARNING, "BRAID_TF_PLATFORM: %s", braid_error_detail());
+    fpga_log(FPGA_WARNING, "BRAID_TF_PLATFORM: %s", braid_error_detail());
   if (list)
     add_list(list);
   else if (platform && *platform)
@@ -202,6 +210,26 @@ size_t fpga_device_count(void) {
 
 fpga_device *fpga_device_get(size_t ordinal) {
   return ordinal < fpga_device_count() ? all.devices[ordinal] : NULL;
+}
+
+/* A line for each, for braid_tensorflow.devices(). Returns the bytes of all of it, as snprintf does. */
+size_t braid_tf_devices(char *text, size_t bytes) {
+  size_t used = 0;
+  if (bytes) text[0] = '\0';
+  for (size_t i = 0; i < fpga_device_count(); i++) {
+    size_t room = used < bytes ? bytes - used : 0;
+    used += (size_t)snprintf(room ? text + used : NULL, room, "%s\n", all.devices[i]->spec);
+  }
+  return used;
+}
+
+char *fpga_memory_describe(const fpga_device *device, uint64_t wanted, char *text, size_t bytes) {
+  fpga_memory_stats stats = fpga_memory_get_stats(device->memory);
+  char limit[64] = "the machine has no more";
+  if (stats.limit) snprintf(limit, sizeof limit, "BRAID_TF_MEMORY allows %lld", (long long)stats.limit);
+  snprintf(text, bytes, "FPGA:%d (%s) is out of memory: %llu bytes requested, %lld in use, %s", device->ordinal,
+           device->spec, (unsigned long long)wanted, (long long)stats.used, limit);
+  return text;
 }
 
 /* --- failures of queued work ---------------------------------------------------------------------------------------

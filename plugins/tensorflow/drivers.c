@@ -1,6 +1,6 @@
-/* Drivers of OpenCL beside TensorFlow. TensorFlow's library exports the functions of the LLVM that is in it, and a driver
- * with an LLVM of its own (PoCL) would be bound to those when it is loaded later, and crash. So the drivers that the
- * OpenCL loader is going to load are loaded here first, each bound to its own libraries. */
+/* Drivers of OpenCL beside TensorFlow. TensorFlow's library exports the functions of the LLVM that is in it, and a
+ * driver with an LLVM of its own (PoCL) would be bound to those when it is loaded later, and crash. So the drivers that
+ * the OpenCL loader is going to load are loaded here first, each bound to its own libraries. */
 #include <dirent.h>
 #include <dlfcn.h>
 #include <stdio.h>

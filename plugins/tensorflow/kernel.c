@@ -23,9 +23,7 @@ typedef struct fpga_kernel {
  */
 static const char *op_names[kMostOps];
 static size_t op_count;
-static struct {
-  uint64_t calls, ns;
-} counters[FPGA_MAX_DEVICES][kMostOps];
+static struct { uint64_t calls, ns; } counters[FPGA_MAX_DEVICES][kMostOps];
 static int busy_now, busy_most; /* devices that work at the same time */
 
 static uint64_t now_ns(void) {
@@ -38,7 +36,8 @@ static uint64_t now_ns(void) {
 static braid_status run_counted(fpga_program *program, size_t op, const void *const *inputs, void *const *outputs) {
   uint64_t start = now_ns();
   int busy = __atomic_add_fetch(&busy_now, 1, __ATOMIC_RELAXED), most = __atomic_load_n(&busy_most, __ATOMIC_RELAXED);
-  while (busy > most && !__atomic_compare_exchange_n(&busy_most, &most, busy, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+  while (busy > most &&
+         !__atomic_compare_exchange_n(&busy_most, &most, busy, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
     ;
   braid_status status = fpga_program_run(program, inputs, outputs);
   __atomic_sub_fetch(&busy_now, 1, __ATOMIC_RELAXED);
@@ -59,8 +58,8 @@ static size_t count_op(const char *name) {
   return op_count++;
 }
 
-/* Lines "device op calls nanoseconds" of what was run since the process began, for braid_tensorflow.calls(). Returns the bytes
- * of all of it, as snprintf does. */
+/* Lines "device op calls nanoseconds" of what was run since the process began, for braid_tensorflow.calls(). Returns
+ * the bytes of all of it, as snprintf does. */
 size_t braid_tf_calls(char *text, size_t bytes) {
   size_t used = 0;
   for (size_t d = 0; d < FPGA_MAX_DEVICES; d++)
@@ -263,8 +262,8 @@ static bool make_key(launch *l) {
     int rank = TF_NumDims(tensor);
     size_t bytes = host ? TF_TensorByteSize(tensor) : 0, words = 1 + (size_t)rank + (bytes + 7) / 8;
     if (rank > BRAID_MAX_RANK || bytes > kMostConstantBytes) {
-      launch_fail(l, TF_UNIMPLEMENTED, rank > BRAID_MAX_RANK ? "a tensor of more than 8 dimensions"
-                                                             : "a shape or list of more than 64 KiB");
+      launch_fail(l, TF_UNIMPLEMENTED,
+                  rank > BRAID_MAX_RANK ? "a tensor of more than 8 dimensions" : "a shape or list of more than 64 KiB");
       return false;
     }
     if (used + words > room) {
@@ -393,7 +392,12 @@ static bool make_outputs(launch *l, const fpga_program *program) {
                                           program->output_bytes[i], l->status);
     if (TF_GetCode(l->status) == TF_OK) l->to[i] = TF_TensorData(tensor);
     if (tensor) TF_DeleteTensor(tensor);
-    if (TF_GetCode(l->status) != TF_OK) return false;
+    if (TF_GetCode(l->status) == TF_OK) continue;
+    char text[FPGA_DETAIL], device[300];
+    snprintf(text, sizeof text, "%.250s; %s", TF_Message(l->status),
+             fpga_memory_describe(l->device, program->output_bytes[i], device, sizeof device));
+    if (TF_GetCode(l->status) == TF_RESOURCE_EXHAUSTED) launch_fail(l, TF_RESOURCE_EXHAUSTED, text);
+    return false;
   }
   return true;
 }
@@ -409,12 +413,12 @@ typedef struct run_job {
 static void run_queued(fpga_job *job) {
   run_job *run = (run_job *)job;
   fpga_program *program = run->program;
-  braid_status status = run_counted(program, run->op, (const void *const *)run->pointers,
-                                    run->pointers + FPGA_MAX_OPERANDS);
+  braid_status status =
+      run_counted(program, run->op, (const void *const *)run->pointers, run->pointers + FPGA_MAX_OPERANDS);
   if (status != BRAID_OK) {
     char text[800];
-    snprintf(text, sizeof text, "FPGA:%d (%s): %.127s: %.300s", program->device->ordinal, program->device->spec, run->name,
-             braid_error_detail());
+    snprintf(text, sizeof text, "FPGA:%d (%s): %.127s: %.300s", program->device->ordinal, program->device->spec,
+             run->name, braid_error_detail());
     fpga_device_fail(program->device, fpga_code_of(status), text);
   }
   fpga_program_release(program);
@@ -478,7 +482,8 @@ static void kernel_compute(void *self, TF_OpKernelContext *context) {
 }
 
 /* --- registration --------------------------------------------------------------------------------------------------
- * TensorFlow's function that makes a kernel is not told for which op: each op of the tables has a function of its own. */
+ * TensorFlow's function that makes a kernel is not told for which op: each op of the tables has a function of its own.
+ */
 static struct {
   const fpga_op *op;
   size_t index;
@@ -491,9 +496,11 @@ static size_t registered_count;
   }
 #define NAME_ONE(n) create_##n,
 #define TEN(X, n) X(n##0) X(n##1) X(n##2) X(n##3) X(n##4) X(n##5) X(n##6) X(n##7) X(n##8) X(n##9)
+/* clang-format off */
 #define NUMBERS(X)                                                                                                     \
   TEN(X, 1) TEN(X, 2) TEN(X, 3) TEN(X, 4) TEN(X, 5) TEN(X, 6) TEN(X, 7) TEN(X, 8) TEN(X, 9) TEN(X, 10) TEN(X, 11)      \
   TEN(X, 12) TEN(X, 13) TEN(X, 14) TEN(X, 15) TEN(X, 16) TEN(X, 17) TEN(X, 18) TEN(X, 19)
+/* clang-format on */
 NUMBERS(CREATE_ONE)
 static void *(*const kCreate[])(TF_OpKernelConstruction *) = {NUMBERS(NAME_ONE)};
 enum { kFirst = 10, kCreateCount = sizeof kCreate / sizeof *kCreate };
@@ -544,7 +551,7 @@ static void register_one(const fpga_op *op, size_t slot, const constraint *const
     TF_RegisterKernelBuilder(op->name, builder, status);
   else
     TF_DeleteKernelBuilder(builder);
-  if (TF_GetCode(status) != TF_OK) fpga_log(TF_WARNING, "%s is not registered: %s", op->name, TF_Message(status));
+  if (TF_GetCode(status) != TF_OK) fpga_log(FPGA_WARNING, "%s is not registered: %s", op->name, TF_Message(status));
   TF_DeleteStatus(status);
 }
 
@@ -552,7 +559,7 @@ static void register_op(const fpga_op *op) {
   constraint constraints[2];
   int count = split_types(op->types, constraints), at[2];
   if (registered_count == kCreateCount) {
-    fpga_log(TF_ERROR, "%s is not registered: there is room for %d ops", op->name, kCreateCount);
+    fpga_log(FPGA_ERROR, "%s is not registered: there is room for %d ops", op->name, kCreateCount);
     return;
   }
   size_t slot = registered_count++;

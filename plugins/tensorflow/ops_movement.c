@@ -167,7 +167,8 @@ static void build_gather(fpga_build *b) {
 
 static braid_status refuse_batch(const fpga_attr *attrs) {
   if (fpga_attr_int(attrs, "batch_dims", 0) == 0) return BRAID_OK;
-  return braid_fail(BRAID_UNSUPPORTED, "batch_dims is %lld: expected 0", (long long)fpga_attr_int(attrs, "batch_dims", 0));
+  return braid_fail(BRAID_UNSUPPORTED, "batch_dims is %lld: expected 0",
+                    (long long)fpga_attr_int(attrs, "batch_dims", 0));
 }
 
 /* (indices, depth, on, off): where the index is the place. */
@@ -201,8 +202,9 @@ static void build_reverse(fpga_build *b) {
     starts[i] = -1, ends[i] = INT64_MIN + 1, steps[i] = -1;
   }
   braid_value_id in = fpga_in(b, 0);
-  fpga_out(b, 0, FPGA_NODE(b, "Slice", in, fpga_ints(b, starts, count), fpga_ints(b, ends, count),
-                           fpga_ints(b, axes, count), fpga_ints(b, steps, count)));
+  fpga_out(b, 0,
+           FPGA_NODE(b, "Slice", in, fpga_ints(b, starts, count), fpga_ints(b, ends, count), fpga_ints(b, axes, count),
+                     fpga_ints(b, steps, count)));
 }
 
 const fpga_op fpga_ops_movement[] = {

@@ -18,9 +18,8 @@ typedef struct batch_shape {
 
 static batch_shape batch_shape_of(const fpga_build *b, size_t input) {
   const braid_desc *x = &b->inputs[input].desc;
-  batch_shape s = {.first = strncmp(fpga_attr_string(b->attrs, "data_format", "NHWC"), "NC", 2) == 0,
-                   .rank = 2,
-                   .dims = {1, 1, 1}};
+  batch_shape s = {
+      .first = strncmp(fpga_attr_string(b->attrs, "data_format", "NHWC"), "NC", 2) == 0, .rank = 2, .dims = {1, 1, 1}};
   int channel = s.first ? 1 : x->rank - 1;
   for (int i = 0; i < x->rank; i++) s.dims[i < channel ? 0 : i == channel ? 1 : 2] *= x->dims[i];
   if (s.first) s.rank = 3;
@@ -38,7 +37,8 @@ static void batch_out(fpga_build *b, size_t output, braid_value_id value) {
 }
 
 /* The outputs are y, the mean and variance to remember, and two that the gradient reads: in training the batch's mean
- * and 1 / sqrt(variance + epsilon), else what was given. TensorFlow's variance to remember is the unbiased one. */
+ * and variance, as TensorFlow's kernels for CPUs have it, so that the gradient may run there; else what was given.
+ * The variance to remember is the unbiased one. */
 static void build_batch_norm(fpga_build *b) {
   batch_shape s = batch_shape_of(b, 0);
   float epsilon = fpga_attr_float(b->attrs, "epsilon", 1e-4f);
@@ -56,8 +56,8 @@ static void build_batch_norm(fpga_build *b) {
   }
   braid_dtype kept = BRAID_F32;
   braid_value_id zeros = FPGA_NODE(b, "Expand", fpga_scalar(b, kept, 0), fpga_ints(b, &s.dims[1], 1));
-  braid_value_id operands[] = {x, scale, shift, zeros, zeros}, outputs[5] = {0, 0, 0, 0, 0};
-  fpga_nodes(b, "BatchNormalization", 5, operands, 5, outputs);
+  braid_value_id operands[] = {x, scale, shift, zeros, zeros}, outputs[3] = {0, 0, 0};
+  fpga_nodes(b, "BatchNormalization", 5, operands, 3, outputs);
   fpga_set_float(b, "epsilon", (double)epsilon);
   fpga_set_float(b, "momentum", 0);
   fpga_set_int(b, "training_mode", 1);
@@ -71,20 +71,27 @@ static void build_batch_norm(fpga_build *b) {
   }
   fpga_out(b, 1, mean);
   fpga_out(b, 2, variance);
-  fpga_out(b, 3, outputs[3]);
-  fpga_out(b, 4, outputs[4]);
+  fpga_out(b, 3, outputs[1]);
+  fpga_out(b, 4, outputs[2]);
   if (b->output_count > 5) fpga_out(b, 5, fpga_scalar(b, BRAID_F32, 0));
 }
 
 /* (dy, x, scale, the two outputs, a third one) -> dx, dscale, dshift, and two that are empty. */
 static void build_batch_norm_grad(fpga_build *b) {
   batch_shape s = batch_shape_of(b, 0);
-  braid_value_id operands[5] = {batch_in(b, 0, &s), batch_in(b, 1, &s), fpga_in(b, 2), fpga_in(b, 3), fpga_in(b, 4)};
+  bool training = fpga_attr_int(b->attrs, "is_training", 1) != 0;
+  double epsilon = (double)fpga_attr_float(b->attrs, "epsilon", 1e-4f);
+  braid_value_id spread = fpga_in(b, 4);
+  if (training) {
+    spread = FPGA_NODE(b, "Add", spread, fpga_scalar(b, BRAID_F32, epsilon));
+    spread = FPGA_NODE(b, "Reciprocal", FPGA_NODE(b, "Sqrt", spread));
+  }
+  braid_value_id operands[5] = {batch_in(b, 0, &s), batch_in(b, 1, &s), fpga_in(b, 2), fpga_in(b, 3), spread};
   braid_value_id outputs[3] = {0, 0, 0};
   static const int64_t kNone[] = {0};
   fpga_nodes(b, "BatchNormalizationGrad", 5, operands, 3, outputs);
-  fpga_set_float(b, "epsilon", (double)fpga_attr_float(b->attrs, "epsilon", 1e-4f));
-  fpga_set_int(b, "training_mode", fpga_attr_int(b->attrs, "is_training", 1));
+  fpga_set_float(b, "epsilon", epsilon);
+  fpga_set_int(b, "training_mode", training);
   batch_out(b, 0, outputs[0]);
   fpga_out(b, 1, outputs[1]);
   fpga_out(b, 2, outputs[2]);

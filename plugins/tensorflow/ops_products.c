@@ -27,8 +27,8 @@ static void build_batch_matmul(fpga_build *b) {
 static const char *activation_of(const char *name) {
   static const struct {
     const char *tf, *ours;
-  } kNames[] = {{"Relu", "Relu"},       {"Relu6", "Clip"}, {"Elu", "Elu"}, {"LeakyRelu", "LeakyRelu"}, {"Tanh", "Tanh"},
-                {"Sigmoid", "Sigmoid"}};
+  } kNames[] = {{"Relu", "Relu"},           {"Relu6", "Clip"}, {"Elu", "Elu"},
+                {"LeakyRelu", "LeakyRelu"}, {"Tanh", "Tanh"},  {"Sigmoid", "Sigmoid"}};
   for (size_t i = 0; i < sizeof kNames / sizeof *kNames; i++)
     if (strcmp(kNames[i].tf, name) == 0) return kNames[i].ours;
   return NULL;
@@ -52,7 +52,8 @@ static void build_fused_matmul(fpga_build *b) {
   const fpga_attr *ops = fpga_attr_find(b->attrs, "fused_ops");
   braid_value_id y = matmul(b, "transpose_a", "transpose_b");
   for (int i = 0; ops && i < ops->count; i++)
-    y = strcmp(ops->strings[i], "BiasAdd") == 0 ? FPGA_NODE(b, "Add", y, fpga_in(b, 2)) : activate(b, y, ops->strings[i]);
+    y = strcmp(ops->strings[i], "BiasAdd") == 0 ? FPGA_NODE(b, "Add", y, fpga_in(b, 2))
+                                                : activate(b, y, ops->strings[i]);
   fpga_out(b, 0, y);
 }
 
@@ -60,8 +61,10 @@ static braid_status refuse_fused(const fpga_attr *attrs) {
   const fpga_attr *ops = fpga_attr_find(attrs, "fused_ops");
   for (int i = 0; ops && i < ops->count; i++)
     if (strcmp(ops->strings[i], "BiasAdd") != 0 && !activation_of(ops->strings[i]))
-      return braid_fail(BRAID_UNSUPPORTED, "fused with %s: expected BiasAdd and Relu, Relu6, Elu, LeakyRelu, Tanh or "
-                                           "Sigmoid", ops->strings[i]);
+      return braid_fail(BRAID_UNSUPPORTED,
+                        "fused with %s: expected BiasAdd and Relu, Relu6, Elu, LeakyRelu, Tanh or "
+                        "Sigmoid",
+                        ops->strings[i]);
   return BRAID_OK;
 }
 
@@ -102,13 +105,13 @@ static void build_l2_loss(fpga_build *b) {
   fpga_out(b, 0, FPGA_NODE(b, "Mul", sum, fpga_scalar(b, b->inputs[0].desc.dtype, 0.5)));
 }
 
-const fpga_op fpga_ops_products[] = {
-    {"MatMul", "transpose_a:bool transpose_b:bool", REAL, NULL, build_matmul, NULL},
-    {"BatchMatMul", "adj_x:bool adj_y:bool", REAL, NULL, build_batch_matmul, NULL},
-    {"BatchMatMulV2", "adj_x:bool adj_y:bool", REAL, NULL, build_batch_matmul, NULL},
-    {"_FusedMatMul", "transpose_a:bool transpose_b:bool fused_ops:strings leakyrelu_alpha:float", "T=float", NULL,
-     build_fused_matmul, refuse_fused},
-    {"BiasAdd", "data_format:string", REAL, NULL, build_bias_add, NULL},
-    {"BiasAddGrad", "data_format:string", REAL, NULL, build_bias_grad, NULL},
-    {"L2Loss", NULL, REAL, NULL, build_l2_loss, NULL},
-    {NULL, NULL, NULL, NULL, NULL, NULL}};
+const fpga_op fpga_ops_products[] = {{"MatMul", "transpose_a:bool transpose_b:bool", REAL, NULL, build_matmul, NULL},
+                                     {"BatchMatMul", "adj_x:bool adj_y:bool", REAL, NULL, build_batch_matmul, NULL},
+                                     {"BatchMatMulV2", "adj_x:bool adj_y:bool", REAL, NULL, build_batch_matmul, NULL},
+                                     {"_FusedMatMul",
+                                      "transpose_a:bool transpose_b:bool fused_ops:strings leakyrelu_alpha:float",
+                                      "T=float", NULL, build_fused_matmul, refuse_fused},
+                                     {"BiasAdd", "data_format:string", REAL, NULL, build_bias_add, NULL},
+                                     {"BiasAddGrad", "data_format:string", REAL, NULL, build_bias_grad, NULL},
+                                     {"L2Loss", NULL, REAL, NULL, build_l2_loss, NULL},
+                                     {NULL, NULL, NULL, NULL, NULL, NULL}};

@@ -139,9 +139,8 @@ static void build_slice(fpga_build *b) {
     fpga_out(b, 0, take(b, fpga_in(b, 0), &s));
 }
 
-const fpga_op fpga_ops_shapes[] = {
-    {"StridedSlice", MASKS, MOVED, "begin end strides", build_strided_slice, NULL},
-    {"StridedSliceGrad", MASKS, "T=float,double,half,bfloat16", "shape begin end strides", build_strided_slice_grad,
-     NULL},
-    {"Slice", NULL, MOVED, "begin size", build_slice, NULL},
-    {NULL, NULL, NULL, NULL, NULL, NULL}};
+const fpga_op fpga_ops_shapes[] = {{"StridedSlice", MASKS, MOVED, "begin end strides", build_strided_slice, NULL},
+                                   {"StridedSliceGrad", MASKS, "T=float,double,half,bfloat16",
+                                    "shape begin end strides", build_strided_slice_grad, NULL},
+                                   {"Slice", NULL, MOVED, "begin size", build_slice, NULL},
+                                   {NULL, NULL, NULL, NULL, NULL, NULL}};

@@ -28,11 +28,8 @@ static void allocate(const SP_Device *device, uint64_t size, int64_t memory_spac
   memory->opaque = fpga_memory_allocate(fpga->memory, size);
   memory->size = memory->opaque ? size : 0;
   if (memory->opaque) return;
-  fpga_memory_stats stats = fpga_memory_get_stats(fpga->memory);
-  char limit[64] = "the machine has no more";
-  if (stats.limit) snprintf(limit, sizeof limit, "BRAID_TF_MEMORY allows %lld", (long long)stats.limit);
-  fpga_log(TF_WARNING, "FPGA:%d (%s) is out of memory: %llu bytes requested, %lld in use, %s", fpga->ordinal,
-           fpga->spec, (unsigned long long)size, (long long)stats.used, limit);
+  char text[400];
+  fpga_log(FPGA_WARNING, "%s", fpga_memory_describe(fpga, size, text, sizeof text));
 }
 
 static void deallocate(const SP_Device *device, SP_DeviceMemoryBase *memory) {

@@ -21,7 +21,6 @@
 /* TensorFlow's header defines this constant in every file that includes it. */
 #pragma weak TF_InputRange_Args_STRUCT_SIZE
 #include <tensorflow/c/kernels.h>
-#include <tensorflow/c/logging.h>
 
 #include <braid/braid.h>
 
@@ -29,11 +28,13 @@
 
 enum { FPGA_MAX_DEVICES = 64, FPGA_MAX_OPERANDS = 32, FPGA_MAX_ATTRS = 12, FPGA_MAX_LIST = 16, FPGA_DETAIL = 600 };
 
-void fpga_log(TF_LogLevel level, const char *format, ...) BRAID_PRINTF(2, 3);
+/* TensorFlow's levels and its log. */
+typedef enum fpga_log_level { FPGA_INFO, FPGA_WARNING, FPGA_ERROR } fpga_log_level;
+void fpga_log(fpga_log_level level, const char *format, ...) BRAID_PRINTF(2, 3);
 
 /* --- memory --------------------------------------------------------------------------------------------------------
- * Host memory, aligned to 256 bytes. What is freed is kept for the next allocation of its size class: work that is still
- * queued may use it until then, and what gets it next is queued behind that. */
+ * Host memory, aligned to 256 bytes. What is freed is kept for the next allocation of its size class: work that is
+ * still queued may use it until then, and what gets it next is queued behind that. */
 typedef struct fpga_memory fpga_memory;
 fpga_memory *fpga_memory_create(int64_t limit_bytes); /* 0: no limit. NULL: out of memory */
 void fpga_memory_destroy(fpga_memory *memory);
@@ -52,10 +53,10 @@ typedef struct fpga_device {
   char hardware[128];
   braid_machine *machine;
   fpga_memory *memory;
-  pthread_mutex_t lock;    /* of what follows */
+  pthread_mutex_t lock; /* of what follows */
   struct SP_Stream_st *streams;
-  bool failed;             /* a queued kernel failed, and nobody was told yet */
-  TF_Code code;            /* of that failure */
+  bool failed;  /* a queued kernel failed, and nobody was told yet */
+  TF_Code code; /* of that failure */
   char detail[FPGA_DETAIL];
 } fpga_device;
 
@@ -64,6 +65,9 @@ size_t fpga_device_count(void);
 void fpga_load_drivers(void); /* drivers.c */
 bool fpga_device_is_cpu(const char *spec);
 fpga_device *fpga_device_get(size_t ordinal); /* NULL beyond the last */
+
+/* Why there was no memory, as a sentence; returns `text`. */
+char *fpga_memory_describe(const fpga_device *device, uint64_t wanted, char *text, size_t bytes);
 
 /* A failure of queued work is told by the next kernel or copy of the device; only the first one is kept. */
 void fpga_device_fail(fpga_device *device, TF_Code code, const char *detail);
@@ -100,7 +104,15 @@ bool fpga_is_asynchronous(void);
 
 /* --- describing an op ----------------------------------------------------------------------------------------------
  */
-typedef enum fpga_attr_kind { FPGA_INT, FPGA_FLOAT, FPGA_BOOL, FPGA_TYPE_ATTR, FPGA_STRING, FPGA_INTS, FPGA_STRINGS } fpga_attr_kind;
+typedef enum fpga_attr_kind {
+  FPGA_INT,
+  FPGA_FLOAT,
+  FPGA_BOOL,
+  FPGA_TYPE_ATTR,
+  FPGA_STRING,
+  FPGA_INTS,
+  FPGA_STRINGS
+} fpga_attr_kind;
 
 typedef struct fpga_attr {
   const char *name; /* NULL: the end */
@@ -135,21 +147,21 @@ typedef struct fpga_build {
   size_t input_count, output_count;
   fpga_input inputs[FPGA_MAX_OPERANDS];
   fpga_output outputs[FPGA_MAX_OPERANDS];
-  braid_value_id results[FPGA_MAX_OPERANDS];      /* of the outputs */
-  int ports[FPGA_MAX_OPERANDS];                   /* the inputs of the graph: which of the op's */
+  braid_value_id results[FPGA_MAX_OPERANDS]; /* of the outputs */
+  int ports[FPGA_MAX_OPERANDS];              /* the inputs of the graph: which of the op's */
   braid_layout port_layouts[FPGA_MAX_OPERANDS];
   size_t port_count;
   braid_layout result_layouts[FPGA_MAX_OPERANDS];
   bool given[FPGA_MAX_OPERANDS]; /* outputs */
-  int share[FPGA_MAX_OPERANDS]; /* outputs that are an input under another shape: which; else -1 */
-  braid_node_id node;           /* the last one made */
+  int share[FPGA_MAX_OPERANDS];  /* outputs that are an input under another shape: which; else -1 */
+  braid_node_id node;            /* the last one made */
 } fpga_build;
 
 typedef struct fpga_op {
   const char *name;
-  const char *attrs;        /* "strides:ints padding:string"; NULL: none */
-  const char *types;        /* "T=float,double,half"; several attributes: "T=float U=float"; NULL: any */
-  const char *host;         /* operands in host memory, "shape axis"; NULL: none */
+  const char *attrs; /* "strides:ints padding:string"; NULL: none */
+  const char *types; /* "T=float,double,half"; several attributes: "T=float U=float"; NULL: any */
+  const char *host;  /* operands in host memory, "shape axis"; NULL: none */
   void (*build)(fpga_build *build);
   braid_status (*refuse)(const fpga_attr *attrs); /* attributes that it cannot have; NULL: it takes all */
 } fpga_op;
@@ -233,6 +245,7 @@ extern const size_t fpga_text_count;
 /* What the part in Python calls, and TensorFlow; beside SE_InitPlugin, which its headers declare. */
 #define FPGA_EXPORT __attribute__((visibility("default")))
 FPGA_EXPORT size_t braid_tf_calls(char *text, size_t bytes);
+FPGA_EXPORT size_t braid_tf_devices(char *text, size_t bytes);
 FPGA_EXPORT int braid_tf_most_at_once(void);
 FPGA_EXPORT void braid_tf_updates_are_assignments(void);
 FPGA_EXPORT void TF_InitKernel(void);

@@ -64,7 +64,7 @@ static void tell_fallback(const fpga_device *device, const fpga_op *op, const br
     if (!known && count < sizeof told / sizeof *told) told[count].op = op, told[count++].device = device;
     pthread_mutex_unlock(&lock);
     if (!known)
-      fpga_log(TF_WARNING, "FPGA:%d (%s) leaves %s of TensorFlow's %s to the CPU: %s", device->ordinal, device->spec,
+      fpga_log(FPGA_WARNING, "FPGA:%d (%s) leaves %s of TensorFlow's %s to the CPU: %s", device->ordinal, device->spec,
                line.op, op->name, line.why);
     return;
   }
@@ -107,8 +107,8 @@ braid_status fpga_program_create(fpga_device *device, const fpga_op *op, fpga_bu
     *out = program;
   else if (program)
     fpga_program_release(program);
-  return status == BRAID_OK ? status : braid_fail_prefix(status, "FPGA:%d (%s): %s", device->ordinal, device->spec,
-                                                         op->name);
+  return status == BRAID_OK ? status
+                            : braid_fail_prefix(status, "FPGA:%d (%s): %s", device->ordinal, device->spec, op->name);
 }
 
 void fpga_program_release(fpga_program *program) {

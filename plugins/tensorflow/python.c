@@ -8,26 +8,28 @@
 #include "plugin.h"
 
 /* The module is made by hand: there is no file to import. */
-static const char kLoader[] = "import sys as _s, types as _t\n"
-                              "if 'braid_tensorflow' not in _s.modules:\n"
-                              "  _m = _t.ModuleType('braid_tensorflow')\n"
-                              "  _m.__file__ = %s\n"
-                              "  _s.modules['braid_tensorflow'] = _m\n"
-                              "  try:\n"
-                              "    exec(compile(bytes.fromhex('%s').decode(), 'braid_tensorflow.py', 'exec'), _m.__dict__)\n"
-                              "  except Exception as _e:\n"
-                              "    del _s.modules['braid_tensorflow']\n"
-                              "    print('braid: the part in Python does not work here, so kernels run one after the "
-                              "other:', repr(_e), file=_s.stderr)\n"
-                              "  del _m\n"
-                              "del _s, _t\n";
+static const char kLoader[] =
+    "import sys as _s, types as _t\n"
+    "if 'braid_tensorflow' not in _s.modules:\n"
+    "  _m = _t.ModuleType('braid_tensorflow')\n"
+    "  _m.__file__ = %s\n"
+    "  _s.modules['braid_tensorflow'] = _m\n"
+    "  try:\n"
+    "    exec(compile(bytes.fromhex('%s').decode(), 'braid_tensorflow.py', 'exec'), _m.__dict__)\n"
+    "  except Exception as _e:\n"
+    "    del _s.modules['braid_tensorflow']\n"
+    "    print('braid: the part in Python does not work here, so kernels run one after the "
+    "other:', repr(_e), file=_s.stderr)\n"
+    "  del _m\n"
+    "del _s, _t\n";
 
 static char *make_script(const char *text) {
   Dl_info info = {.dli_fname = NULL};
   (void)dladdr(text, &info);
   const char *path = info.dli_fname ? info.dli_fname : "";
   size_t length = strlen(text), bytes = sizeof kLoader + 2 * length + 2 * strlen(path) + 64;
-  char *hex = malloc(2 * length + 1), *quoted = malloc(4 * strlen(path) + 32), *script = malloc(bytes + 4 * strlen(path));
+  char *hex = malloc(2 * length + 1), *quoted = malloc(4 * strlen(path) + 32),
+       *script = malloc(bytes + 4 * strlen(path));
   if (hex && quoted && script) {
     hex[0] = '\0';
     for (size_t i = 0; i < length; i++) snprintf(hex + 2 * i, 3, "%02x", (unsigned char)text[i]);

@@ -6,7 +6,7 @@
 
 struct SP_Stream_st {
   fpga_device *device;
-  fpga_stream *sibling;  /* of the same device, under its lock */
+  fpga_stream *sibling; /* of the same device, under its lock */
   pthread_mutex_t lock; /* of all that follows */
   pthread_cond_t work, progress;
   fpga_job *first, *last;

@@ -1,7 +1,7 @@
-/* Updates of variables. TensorFlow's own AssignSub and AssignAdd work on the host's side at once, whatever is queued for
- * the device. Wheels that export the functions of kernels_experimental.h let us register kernels that are queued like
- * others; in the rest the part in Python turns these ops into assignments, and what reaches us all the same is refused:
- * it would read values that are not there yet. */
+/* Updates of variables. TensorFlow's own AssignSub and AssignAdd work on the host's side at once, whatever is queued
+ * for the device. Wheels that export the functions of kernels_experimental.h let us register kernels that are queued
+ * like others; in the rest the part in Python turns these ops into assignments, and what reaches us all the same is
+ * refused: it would read values that are not there yet. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,8 +9,8 @@
 #include "plugin.h"
 
 /* Declared here, and weak: most wheels of tensorflow-cpu do not have it. */
-__attribute__((weak)) void TF_AssignUpdateVariable(TF_OpKernelContext *context, int input_index, int value_index, int op,
-                                                   int is_variant,
+__attribute__((weak)) void TF_AssignUpdateVariable(TF_OpKernelContext *context, int input_index, int value_index,
+                                                   int op, int is_variant,
                                                    void (*copy)(TF_OpKernelContext *, TF_Tensor *, TF_Tensor *),
                                                    void (*update)(TF_OpKernelContext *, TF_Tensor *, TF_Tensor *, int),
                                                    TF_Status *status);
@@ -115,8 +115,9 @@ static void compute_refused(void *self, TF_OpKernelContext *context) {
   (void)self;
   TF_Status *status = TF_NewStatus();
   TF_SetStatus(status, TF_UNIMPLEMENTED,
-               "this TensorFlow computes AssignSubVariableOp and AssignAddVariableOp on the host, which does not wait for "
-               FPGA_TYPE " devices: use v.assign(v - x), as the methods of tf.Variable do, or set BRAID_TF_SYNCHRONOUS=1");
+               "this TensorFlow computes AssignSubVariableOp and AssignAddVariableOp on the host, which does not wait "
+               "for " FPGA_TYPE
+               " devices: use v.assign(v - x), as the methods of tf.Variable do, or set BRAID_TF_SYNCHRONOUS=1");
   TF_OpKernelContext_Failure(context, status);
   TF_DeleteStatus(status);
 }
@@ -139,7 +140,7 @@ static void register_update(const char *op, TF_DataType type, void (*compute)(vo
     TF_RegisterKernelBuilder(op, builder, status);
   else
     TF_DeleteKernelBuilder(builder);
-  if (TF_GetCode(status) != TF_OK) fpga_log(TF_WARNING, "%s is not registered: %s", op, TF_Message(status));
+  if (TF_GetCode(status) != TF_OK) fpga_log(FPGA_WARNING, "%s is not registered: %s", op, TF_Message(status));
   TF_DeleteStatus(status);
 }
 

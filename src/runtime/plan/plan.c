@@ -458,42 +458,6 @@ static void choose_thread(braid_plan *plan) {
   plan->here = plan->small || plan->callers_thread;
 }
 
-/* --- ends ----------------------------------------------------------------------------------------------------------
- */
-static braid_status keep_layouts(braid_plan *plan, const braid_layout *given, const braid_value_id *values,
-                                 size_t count, const char *what, braid_layout **out) {
-  if (!given) return BRAID_OK;
-  *out = braid_arena_alloc(plan->arena, (count + 1) * sizeof **out);
-  if (!*out) return BRAID_NO_MEMORY;
-  for (size_t i = 0; i < count; i++) {
-    const braid_value *value = &plan->graph->values[values[i]];
-    braid_desc desc = value->desc;
-    if (braid_layout_is_blocked(given[i]) || braid_desc_set_layout(&desc, given[i]) != BRAID_OK)
-      return braid_fail(BRAID_INVALID_ARGUMENT, "the layout of %s %zu, %.120s: expected an order of its dimensions",
-                        what, i, value->name);
-    (*out)[i] = desc.layout;
-  }
-  return BRAID_OK;
-}
-
-/* The layouts of the caller's memory: what makes an output is told of them, and what reads an input. */
-static braid_status plan_set_ends(braid_plan *plan, const braid_plan_options *options) {
-  const braid_graph *graph = plan->graph;
-  BRAID_TRY(keep_layouts(plan, options->input_layouts, graph->inputs, graph->input_count, "input",
-                         &plan->input_layouts));
-  return keep_layouts(plan, options->output_layouts, graph->outputs, graph->output_count, "output",
-                      &plan->output_layouts);
-}
-
-static void announce_ends(braid_plan *plan) {
-  const braid_graph *graph = plan->graph;
-  for (size_t i = 0; plan->input_layouts && i < graph->input_count; i++)
-    plan->layouts[graph->inputs[i]] = plan->input_layouts[i];
-  for (size_t i = 0; plan->output_layouts && i < graph->output_count; i++)
-    if (graph->values[graph->outputs[i]].kind == BRAID_VALUE_RESULT)
-      plan->layouts[graph->outputs[i]] = plan->output_layouts[i];
-}
-
 /* Which of the weights runs touch that others may touch too: parameters and states that are not constant. */
 static void find_weights(braid_plan *plan) {
   for (size_t i = 0; i < plan->storage_count; i++) {
@@ -517,7 +481,7 @@ braid_status braid_plan_finish(braid_plan *plan, braid_weights *weights) {
   BRAID_TRY(braid_plan_order(plan));
   choose_thread(plan);
   BRAID_TRY(braid_plan_find_homes(plan, weights));
-  announce_ends(plan);
+  braid_plan_announce_ends(plan);
   BRAID_TRY(build_steps(plan));
   BRAID_TRY(braid_plan_share(plan));
   BRAID_TRY(braid_plan_memory(plan));
@@ -600,7 +564,7 @@ braid_status braid_plan_create(braid_machine *machine, const braid_graph *graph,
   braid_status status = braid_graph_clone(graph, &plan->graph);
   if (status == BRAID_OK) status = braid_plan_simplify(plan->graph, options->no_fusion);
   if (status == BRAID_OK) status = braid_plan_start(plan);
-  if (status == BRAID_OK) status = plan_set_ends(plan, options);
+  if (status == BRAID_OK) status = braid_plan_set_ends(plan, options);
   if (status == BRAID_OK) status = braid_plan_place(plan, graph, options);
   if (status == BRAID_OK) status = braid_plan_finish(plan, options->weights);
   if (status == BRAID_OK) status = find_read(plan, graph);

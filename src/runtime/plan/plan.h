@@ -174,6 +174,9 @@ braid_digest braid_digest_of(const void *data, size_t bytes);
 braid_digest braid_digest_contents(const void *data, size_t bytes);
 
 /* --- stages --- */
+/* ends.c: takes the layouts of inputs and outputs from the options; tells what reads and makes these of them. */
+BRAID_MUST_CHECK braid_status braid_plan_set_ends(braid_plan *plan, const braid_plan_options *options);
+void braid_plan_announce_ends(braid_plan *plan);
 /* A plan without a graph. */
 BRAID_MUST_CHECK braid_status braid_plan_new(braid_machine *machine, const braid_allocator *allocator,
                                              const braid_plan_options *options, braid_plan **out);

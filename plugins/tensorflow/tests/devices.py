@@ -1,0 +1,258 @@
+"""Virtual devices, and what goes wrong: each case in a process of its own, with its settings.
+
+  devices.py [CASE...]"""
+import concurrent.futures
+import os
+import subprocess
+import sys
+import tempfile
+
+
+def no_devices():
+    """No hardware: no devices, and TensorFlow goes on."""
+    from common import tf
+    assert tf.config.list_physical_devices("FPGA") == []
+    assert float(tf.reduce_sum(tf.ones((3, 3)))) == 9
+
+
+def platform_file():
+    """A device for each part that the file names."""
+    from common import braid, tf
+    names = [device.name for device in tf.config.list_physical_devices("FPGA")]
+    assert names == [f"/physical_device:FPGA:{i}" for i in range(3)], names
+    for i in range(3):
+        with tf.device(f"/FPGA:{i}"):
+            x = tf.identity(tf.constant([1.0, -2.0]))
+            assert tf.nn.relu(x).device.endswith(f"FPGA:{i}")
+        assert braid.calls()[f"FPGA:{i}", "Relu"] == 1
+
+
+def missing_kernels():
+    """What TensorFlow runs elsewhere is told with its reason."""
+    from common import braid, tf
+
+    @tf.function
+    def function(x):
+        return tf.nn.relu(x) + tf.cast(tf.linalg.det(x), tf.float32) + tf.cast(tf.cast(x, tf.complex64), tf.float32)
+
+    found = braid.missing(function.get_concrete_function(tf.TensorSpec((3, 3))))
+    assert found["MatrixDeterminant"] == "no kernel for FPGA devices", found
+    assert "DstT is complex64" in found["Cast"], found
+    assert "Relu" not in found and "AddV2" not in found, found
+
+
+def overlap():
+    """Branches on two devices run at the same time, in eager mode too: launching returns before the work is done."""
+    import time
+    from common import braid, normal, np, put, tf
+    a = [put(normal(700, 700) / 27, f"/FPGA:{i}") for i in range(2)]
+
+    def branch(i):
+        y = a[i]
+        with tf.device(f"/FPGA:{i}"):
+            for _ in range(6):
+                y = tf.matmul(y, a[i])
+        return y
+
+    for _ in range(2):
+        start = time.perf_counter()
+        results = [branch(0), branch(1)]
+        launched = time.perf_counter() - start
+        values = [result.numpy() for result in results]
+        whole = time.perf_counter() - start
+    assert launched < 0.5 * whole, f"launching took {launched} of {whole} s"
+    assert braid.most_at_once() == 2, braid.most_at_once()
+    for i in range(2):
+        want = np.linalg.matrix_power(a[i].numpy().astype(np.float64), 7)
+        assert np.abs(values[i] - want).max() < 1e-3 * np.abs(want).max()
+
+
+def synchronous():
+    """On request kernels end before their launch does; failures are then those of the op itself."""
+    from common import normal, put, tf
+    x = put(normal(64, 64), "/FPGA:0")
+    with tf.device("/FPGA:0"):
+        v = tf.Variable(x)
+        tf.raw_ops.AssignSubVariableOp(resource=v.handle, value=tf.matmul(x, x))
+    assert abs(float(v[0, 0]) - float((x - tf.matmul(x, x))[0, 0])) < 1e-4
+
+
+def refused_update():
+    """TensorFlow's own update would not wait for the device: it is refused, where wheels have no better way."""
+    from common import tf
+    with tf.device("/FPGA:0"):
+        v = tf.Variable([1.0, 2.0])
+        v.assign_sub([0.5, 0.5])
+        assert list(v.numpy()) == [0.5, 1.5]
+        try:
+            tf.raw_ops.AssignSubVariableOp(resource=v.handle, value=tf.constant([1.0, 1.0]))
+            assert list(v.numpy()) == [-0.5, 0.5]
+        except tf.errors.UnimplementedError as error:
+            assert "use v.assign(v - x)" in str(error), error
+
+
+def out_of_memory():
+    from common import expect, tf
+    with tf.device("/FPGA:0"):
+        x = tf.ones((500, 500))
+        expect(tf.errors.ResourceExhaustedError, "BRAID_TF_MEMORY allows 4000000", lambda: tf.matmul(tf.tile(x, (4, 1)), x))
+        assert float(tf.reduce_sum(tf.ones((100, 100)))) == 10000
+
+
+def failures():
+    """The framework's error with our sentence; then the session goes on."""
+    from common import expect, normal, put, tf
+    x = put(normal(5, 4), "/FPGA:0")
+    with tf.device("/FPGA:0"):
+        expect(tf.errors.InvalidArgumentError, "inner dimensions 4 and 5 differ", lambda: tf.matmul(x, x))
+        expect(tf.errors.InvalidArgumentError, "an index is out of range",
+               lambda: tf.raw_ops.GatherV2(params=x, indices=put([9], "/FPGA:0"), axis=tf.constant(0)).numpy())
+        assert float(tf.reduce_sum(tf.ones((3, 3)))) == 9
+    tf.config.set_soft_device_placement(False)
+
+    def on_another():
+        with tf.device("/FPGA:7"):
+            return tf.identity(x)
+
+    expect(tf.errors.InvalidArgumentError, "FPGA:7", on_another)
+
+
+def device_lost():
+    """A card that does not answer in time; the other device goes on."""
+    from common import expect, normal, put, tf
+    if len(tf.config.list_physical_devices("FPGA")) != 2:
+        print("skipped: there is no OpenCL device")
+        return
+    x = put(normal(1200, 1200), "/FPGA:0")
+    with tf.device("/FPGA:0"):
+        expect(tf.errors.UnavailableError, "FPGA:0 (opencl0:deadline_ms=1)", lambda: tf.matmul(x, x).numpy())
+        expect(tf.errors.UnavailableError, "FPGA:0", lambda: tf.nn.relu(x).numpy())
+    with tf.device("/FPGA:1"):
+        assert float(tf.reduce_sum(tf.ones((3, 3)))) == 9
+
+
+def opencl():
+    """The same on OpenCL's kernels; two shares of one device."""
+    from common import braid, close, normal, put, tf
+    if len(tf.config.list_physical_devices("FPGA")) != 2:
+        print("skipped: there is no OpenCL device")
+        return
+    x, w = normal(2, 12, 12, 8), normal(3, 3, 8, 16)
+    with tf.device("/CPU:0"):
+        want = tf.nn.max_pool2d(tf.nn.relu(tf.nn.conv2d(x, w, 1, "SAME")), 2, 2, "SAME").numpy()
+    for i in range(2):
+        with tf.device(f"/FPGA:{i}"):
+            y = tf.nn.conv2d(put(x, f"/FPGA:{i}"), put(w, f"/FPGA:{i}"), 1, "SAME")
+            close(tf.nn.max_pool2d(tf.nn.relu(y), 2, 2, "SAME").numpy(), want, 1e-4, f"FPGA:{i}")
+        assert braid.calls()[f"FPGA:{i}", "Conv2D"] == 1
+
+
+def foreign_kernels():
+    """Kernels of somebody else's bitstream, by a manifest: what they compute is what TensorFlow gets."""
+    from common import put, tf
+    if len(tf.config.list_physical_devices("FPGA")) != 1:
+        print("skipped: there is no OpenCL device")
+        return
+    with tf.device("/FPGA:0"):  # the foreign kernel adds 100, so that it is seen to be the one that ran
+        y = tf.nn.relu(put([1.0, -2.0, 3.0, 4.0], "/FPGA:0"))
+        assert list(y.numpy()) == [101.0, 100.0, 103.0, 104.0], y.numpy()
+
+
+def plans():
+    """What `braid plan` wrote becomes devices for tf.device."""
+    import json
+    from common import braid, tf
+    folder = os.path.dirname(os.environ["BRAID_TF_PLATFORM"])
+    path = os.path.join(folder, "saved.plan")
+    with open(path, "w") as file:
+        file.write("# braid placement 2\n# x.cfg, batch 1, inference, by heft\ndevices card one cpu\nbatch 1\nordered\n"
+                   "nodes 3\ncard 0_convolutional/Conv\none 1 two/Conv\ncpu soft\n")
+    assert braid.devices() == ["card", "one", "two"]
+    assert braid.device_strings(path) == {"0_convolutional/Conv": "/FPGA:0", "1 two/Conv": "/FPGA:1", "soft": "/CPU:0"}
+    events = [{"ph": "M", "tid": i, "name": "thread_name", "args": {"name": name}} for i, name in
+              enumerate(("gpu", "fpga0", "fpga1"))]
+    events += [{"ph": "X", "tid": i, "name": f"n{i}", "args": {"op": "Conv"}} for i in range(3)]
+    with open(path, "w") as file:
+        json.dump({"traceEvents": events}, file)
+    try:
+        braid.device_strings(path)
+        raise AssertionError("gpu is none of the devices")
+    except ValueError as error:
+        assert "gpu" in str(error)
+    strings = braid.device_strings(path, {"gpu": "/CPU:0"})
+    assert strings == {"n0": "/CPU:0", "n1": "/FPGA:0", "n2": "/FPGA:1"}
+    with tf.device(strings["n2"]):
+        assert tf.identity(tf.constant([1.0])).device.endswith("FPGA:1")
+
+
+PLATFORM = """devices:
+  - name: card
+    device: cpu
+    options: threads=1
+  - name: one
+    device: cpu
+  - name: two
+    device: cpu
+    options: memory=separate
+"""
+KERNEL = """__kernel void add(__global const float *x, __global float *y, int n) {
+  int i = get_global_id(0);
+  if (i < n) y[i] = (x[i] > 0 ? x[i] : 0) + 100;
+}
+"""
+MANIFEST = """source: add.cl
+kernels:
+  - name: add
+    op: Relu
+    launches:
+      - function: add
+        arguments:
+          - in: 0
+          - out: 0
+          - int: count(in0)
+        global: [count(in0)]
+"""
+CASES = {
+    no_devices: {"BRAID_TF_DEVICES": "nosuch"},
+    platform_file: {"BRAID_TF_PLATFORM": "$/platform.yaml"},
+    plans: {"BRAID_TF_PLATFORM": "$/platform.yaml"},
+    missing_kernels: {},
+    overlap: {"BRAID_TF_DEVICES": "cpu:threads=1 cpu:threads=1"},
+    synchronous: {"BRAID_TF_SYNCHRONOUS": "1"},
+    refused_update: {},
+    out_of_memory: {"BRAID_TF_MEMORY": "4000000"},
+    failures: {},
+    device_lost: {"BRAID_TF_DEVICES": "opencl0:deadline_ms=1 cpu"},
+    opencl: {"BRAID_TF_DEVICES": "opencl0.0:parts=2 opencl0.1:parts=2"},
+    foreign_kernels: {"BRAID_TF_DEVICES": "opencl0:manifest=$/add.yaml"},
+}
+
+
+def main():
+    names = {case.__name__: case for case in CASES}
+    if len(sys.argv) == 3 and sys.argv[1] == "--case":
+        names[sys.argv[2]]()
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        for name, text in (("platform.yaml", PLATFORM), ("add.cl", KERNEL), ("add.yaml", MANIFEST)):
+            with open(os.path.join(folder, name), "w") as file:
+                file.write(text)
+
+        def run(name):
+            settings = {key: value.replace("$", folder) for key, value in CASES[names[name]].items()}
+            return name, subprocess.run([sys.executable, __file__, "--case", name], env={**os.environ, **settings},
+                                        text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+
+        failed = False
+        with concurrent.futures.ThreadPoolExecutor(2) as pool:
+            for name, result in pool.map(run, sys.argv[1:] or names):
+                said = [line for line in result.stdout.splitlines() if line.startswith("skipped")]
+                print(f"{name}: {said[0] if said else 'holds' if result.returncode == 0 else 'FAILED'}")
+                if result.returncode:
+                    failed = True
+                    print(result.stdout[-3000:])
+        sys.exit(failed)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,270 @@
+"""Every op of the plug-in beside TensorFlow's own on the CPU, and that it was the plug-in's kernel that ran.
+
+  ops.py [OP...]"""
+import sys
+
+from common import braid, close, normal, np, positive, put, tf
+
+R = tf.raw_ops
+cases = []
+
+
+def case(op, *host, bound=2e-5, **operands):
+    """Operands named in `host` are in host memory."""
+    cases.append((op, host, bound, operands))
+
+
+def sizes(values):
+    return np.array(values, np.int32)
+
+
+def elementwise():
+    for op in ("Relu", "Relu6", "Elu", "Selu", "Softplus", "Softsign"):
+        case(op, features=normal(3, 17) * 4)
+    for op in ("Sigmoid", "Tanh", "Exp", "Abs", "Sign", "Floor", "Ceil", "Rint", "Round", "Sin", "Cos", "Erf", "IsNan",
+               "IsInf", "IsFinite"):
+        case(op, x=normal(3, 17) * 4)
+    for op in ("IsNan", "IsInf", "IsFinite"):
+        case(op, x=np.array([1, np.nan, np.inf, -np.inf], np.float32))
+    for op in ("Log", "Sqrt", "Rsqrt", "Square", "Reciprocal", "Inv", "Neg", "ZerosLike", "OnesLike"):
+        case(op, x=positive(3, 17) * 3)
+    case("LeakyRelu", features=normal(5, 7), alpha=0.3)
+    for op in ("Add", "AddV2", "Sub", "Mul", "Div", "RealDiv", "DivNoNan", "MulNoNan", "FloorDiv", "Maximum", "Minimum",
+               "SquaredDifference", "Greater", "GreaterEqual", "Less", "LessEqual", "Equal", "NotEqual"):
+        case(op, x=normal(4, 1, 6), y=normal(3, 1))
+        case(op, x=normal(2, 3), y=np.float32(2.5))
+    case("DivNoNan", x=normal(6), y=np.array([0, 1, 2, 0, -3, 4], np.float32))
+    case("Pow", x=positive(4, 5), y=normal(5))
+    case("FloorMod", x=np.array([7, -7, 7, -7]), y=np.array([3, 3, -3, -3]))
+    for op in ("AddV2", "Sub", "Mul", "Maximum", "Equal", "Less"):
+        case(op, x=np.arange(12).reshape(3, 4), y=np.arange(4) + 5)
+    for op in ("LogicalAnd", "LogicalOr"):
+        case(op, x=normal(5) > 0, y=normal(5) > 0)
+    case("LogicalNot", x=normal(5) > 0)
+    case("SelectV2", condition=normal(3, 1) > 0, t=normal(3, 4), e=normal(4))
+    case("Select", condition=normal(3) > 0, x=normal(3, 4), y=normal(3, 4))
+    case("AddN", inputs=[normal(3, 4), normal(3, 4), normal(3, 4)])
+    for target in (tf.float32, tf.float64, tf.float16, tf.bfloat16, tf.int64, tf.bool):
+        case("Cast", x=normal(3, 5) * 9, DstT=target)
+    case("Cast", x=np.arange(5), DstT=tf.float32)
+    case("Cast", x=normal(5) > 0, DstT=tf.float32)
+    for op in ("Relu", "AddV2"):
+        operands = {"features": normal(9).astype(np.float64)} if op == "Relu" else {"x": np.ones(3), "y": np.ones(3)}
+        case(op, **operands)
+
+
+def gradients():
+    for op in ("ReluGrad", "Relu6Grad"):
+        case(op, gradients=normal(4, 5), features=normal(4, 5) * 5)
+    case("LeakyReluGrad", gradients=normal(4, 5), features=normal(4, 5), alpha=0.3)
+    for op in ("EluGrad", "SeluGrad"):
+        case(op, gradients=normal(4, 5), outputs=normal(4, 5) * 0.5)
+    for op in ("TanhGrad", "SigmoidGrad", "SqrtGrad", "RsqrtGrad", "ReciprocalGrad", "InvGrad"):
+        case(op, y=positive(4, 5), dy=normal(4, 5))
+    for op in ("SoftplusGrad", "SoftsignGrad"):
+        case(op, gradients=normal(4, 5), features=normal(4, 5))
+
+
+def products():
+    for a in (False, True):
+        for b in (False, True):
+            case("MatMul", a=normal(*((7, 5) if a else (5, 7))), b=normal(*((9, 7) if b else (7, 9))), transpose_a=a,
+                 transpose_b=b)
+            case("BatchMatMulV2", x=normal(*((2, 3, 7, 5) if a else (2, 3, 5, 7))),
+                 y=normal(*((3, 9, 7) if b else (3, 7, 9))), adj_x=a, adj_y=b)
+    case("MatMul", a=normal(64, 256), b=normal(256, 128))
+    case("BiasAdd", value=normal(2, 4, 5, 6), bias=normal(6))
+    case("BiasAdd", value=normal(7, 6), bias=normal(6))
+    case("BiasAddGrad", out_backprop=normal(2, 4, 5, 6))
+    case("BiasAddGrad", out_backprop=normal(9, 6))
+    case("L2Loss", t=normal(40))
+
+
+def output_size(size, kernel, stride, padding, dilation=1):
+    return -(-size // stride) if padding == "SAME" else (size - (kernel - 1) * dilation - 1) // stride + 1
+
+
+def convolutions():
+    shapes = ((1, 3, 3, 16, 9, 1), (2, 3, 16, 32, 10, 1), (1, 1, 32, 64, 7, 1), (2, 1, 32, 64, 8, 1), (1, 5, 1, 6, 28, 1),
+              (1, 3, 32, 32, 14, 1), (2, 7, 3, 64, 23, 1), (1, 3, 8, 8, 12, 2), (1, 3, 24, 17, 6, 1))
+    for padding in ("SAME", "VALID"):
+        for stride, kernel, inputs, filters, size, dilation in shapes:
+            x, w = normal(2, size, size, inputs), normal(kernel, kernel, inputs, filters)
+            out = output_size(size, kernel, stride, padding, dilation)
+            dy = normal(2, out, out, filters)
+            window = dict(strides=[1, stride, stride, 1], padding=padding, dilations=[1, dilation, dilation, 1])
+            case("Conv2D", bound=2e-4, input=x, filter=w, **window)
+            if dilation > 1:
+                continue  # TensorFlow's CPU has no such gradient
+            case("Conv2DBackpropInput", "input_sizes", bound=2e-4, input_sizes=sizes(x.shape), filter=w, out_backprop=dy,
+                 **window)
+            case("Conv2DBackpropFilter", "filter_sizes", bound=2e-3, input=x, filter_sizes=sizes(w.shape),
+                 out_backprop=dy, **window)
+        for stride, kernel, channels, times, size in ((1, 3, 8, 1, 9), (2, 3, 16, 1, 10), (1, 3, 4, 2, 7), (1, 5, 32, 1, 11)):
+            x, w = normal(2, size, size, channels), normal(kernel, kernel, channels, times)
+            out = output_size(size, kernel, stride, padding)
+            dy, window = normal(2, out, out, channels * times), dict(strides=[1, stride, stride, 1], padding=padding)
+            case("DepthwiseConv2dNative", bound=2e-4, input=x, filter=w, **window)
+            case("DepthwiseConv2dNativeBackpropInput", "input_sizes", bound=2e-4, input_sizes=sizes(x.shape), filter=w,
+                 out_backprop=dy, **window)
+            case("DepthwiseConv2dNativeBackpropFilter", "filter_sizes", bound=2e-3, input=x,
+                 filter_sizes=sizes(w.shape), out_backprop=dy, **window)
+    case("Conv2D", bound=2e-4, input=normal(1, 9, 9, 4), filter=normal(3, 3, 4, 8), strides=[1, 2, 2, 1],
+         padding="EXPLICIT", explicit_paddings=[0, 0, 1, 2, 2, 1, 0, 0])
+    case("Conv2D", bound=2e-4, input=normal(1, 9, 9, 8), filter=normal(3, 3, 4, 8), strides=[1, 1, 1, 1], padding="SAME")
+
+
+def pools():
+    for padding in ("SAME", "VALID"):
+        for stride, kernel, channels, size in ((2, 2, 6, 28), (2, 3, 32, 15), (1, 3, 16, 8), (3, 2, 20, 9), (2, 3, 64, 14)):
+            x, out = normal(2, size, size, channels), output_size(size, kernel, stride, padding)
+            window = dict(ksize=[1, kernel, kernel, 1], strides=[1, stride, stride, 1], padding=padding)
+            with tf.device("/CPU:0"):
+                y = R.MaxPool(input=x, **window).numpy()
+            dy = normal(2, out, out, channels)
+            case("MaxPool", input=x, **window)
+            case("AvgPool", value=x, **window)
+            case("MaxPoolGrad", orig_input=x, orig_output=y, grad=dy, **window)
+            case("AvgPoolGrad", "orig_input_shape", orig_input_shape=sizes(x.shape), grad=dy, **window)
+
+
+def norms():
+    x = normal(2, 5, 6, 7)
+    affine = dict(x=x, scale=positive(7), offset=normal(7), epsilon=1e-3)
+    case("FusedBatchNormV3", bound=1e-4, mean=normal(7), variance=positive(7), is_training=False, **affine)
+    case("FusedBatchNormV3", bound=1e-4, mean=normal(0), variance=normal(0), is_training=True, **affine)
+    case("FusedBatchNormV3", bound=1e-4, mean=normal(7), variance=positive(7), is_training=True,
+         exponential_avg_factor=0.1, **affine)
+    case("Softmax", logits=normal(4, 10))
+    case("Softmax", logits=normal(2, 3, 10))
+    case("LogSoftmax", logits=normal(4, 10))
+    case("SparseSoftmaxCrossEntropyWithLogits", features=normal(6, 10), labels=np.array([1, 2, 3, 9, 0, 5]))
+    case("SparseSoftmaxCrossEntropyWithLogits", features=normal(3, 10), labels=sizes([1, 2, 3]))
+    case("SoftmaxCrossEntropyWithLogits", features=normal(6, 10), labels=np.eye(10, dtype=np.float32)[:6])
+    window = dict(depth_radius=2, bias=1.0, alpha=0.1, beta=0.75)
+    with tf.device("/CPU:0"):
+        y = R.LRN(input=x, **window).numpy()
+    case("LRN", input=normal(2, 4, 4, 16), **window)
+    case("LRNGrad", input_grads=normal(*x.shape), input_image=x, output_image=y, **window)
+
+
+def reductions():
+    for op in ("Sum", "Mean", "Max", "Min", "Prod"):
+        for axes in ([0], [1, 2], [-1], [0, 1, 2], []):
+            case(op, "axis", input=positive(3, 4, 5), axis=sizes(axes), keep_dims=len(axes) == 1)
+    case("Any", "axis", input=normal(3, 4) > 0, axis=sizes([1]))
+    case("All", "axis", input=normal(3, 4) > 0, axis=sizes([0]))
+    case("Sum", "axis", input=np.arange(12).reshape(3, 4), axis=sizes([0]))
+    case("ArgMax", "dimension", input=normal(3, 9), dimension=sizes(1))
+    case("ArgMin", "dimension", input=normal(3, 9), dimension=sizes(0))
+    case("Cumsum", "axis", x=normal(3, 5), axis=sizes(1), exclusive=True)
+    case("TopKV2", "k", input=normal(3, 9), k=sizes(4))
+
+
+def movement():
+    case("Pad", "paddings", input=normal(2, 3, 4), paddings=sizes([[1, 0], [2, 1], [0, 3]]))
+    case("PadV2", "paddings", input=normal(2, 3), paddings=sizes([[1, 0], [2, 1]]), constant_values=np.float32(7))
+    case("MirrorPad", "paddings", input=normal(4, 5), paddings=sizes([[1, 2], [2, 1]]), mode="REFLECT")
+    case("ConcatV2", "axis", values=[normal(2, 3), normal(2, 4), normal(2, 1)], axis=sizes(1))
+    case("ConcatV2", "axis", values=[normal(2, 3), normal(1, 3)], axis=sizes(-2))
+    case("Pack", values=[normal(3, 4), normal(3, 4)], axis=1)
+    case("Pack", values=[np.float32(1), np.float32(2)], axis=0)
+    case("Split", "axis", axis=sizes(1), value=normal(3, 8), num_split=4)
+    case("SplitV", "size_splits", "axis", value=normal(3, 8), size_splits=sizes([2, 5, -1]), axis=sizes(1), num_split=3)
+    case("Unpack", value=normal(3, 4, 2), num=4, axis=1)
+    case("Unpack", value=normal(3), num=3, axis=0)
+    case("Tile", "multiples", input=normal(2, 3), multiples=sizes([2, 3]))
+    case("BroadcastTo", "shape", input=normal(3, 1), shape=sizes([2, 3, 4]))
+    case("Fill", "dims", dims=sizes([2, 3]), value=np.float32(4))
+    case("Transpose", "perm", x=normal(2, 3, 4), perm=sizes([2, 0, 1]))
+    case("GatherV2", "axis", params=normal(5, 4), indices=np.array([1, 3, 0]), axis=sizes(0))
+    case("GatherV2", "axis", params=normal(5, 4), indices=np.array([[1, 3], [0, 2]]), axis=sizes(1))
+    hot = dict(depth=sizes(5), on_value=np.float32(2), off_value=np.float32(-1))
+    case("OneHot", "depth", indices=np.array([1, 3, 0, -1]), **hot)
+    case("OneHot", "depth", indices=np.array([[1, 3], [0, 7]]), axis=1, **hot)
+    case("ReverseV2", "axis", tensor=normal(3, 4), axis=sizes([1]))
+
+
+def slices():
+    where = ("begin", "end", "strides", "shape")
+    x = normal(4, 5, 6)
+    case("StridedSlice", *where, input=x, begin=sizes([1, 0]), end=sizes([3, 5]), strides=sizes([1, 2]))
+    case("StridedSlice", *where, input=x, begin=sizes([-1, 0, 2]), end=sizes([-5, 5, 3]), strides=sizes([-1, 2, 1]),
+         begin_mask=2, end_mask=1, shrink_axis_mask=4)
+    case("StridedSlice", *where, input=x, begin=sizes([0, 0, 1]), end=sizes([0, 0, 2]), strides=sizes([1, 1, 1]),
+         ellipsis_mask=1, new_axis_mask=2, shrink_axis_mask=4)
+    case("StridedSliceGrad", *where, shape=sizes([4, 5, 6]), begin=sizes([1, 0]), end=sizes([3, 5]),
+         strides=sizes([1, 2]), dy=normal(2, 3, 6))
+    case("StridedSliceGrad", *where, shape=sizes([4, 5]), begin=sizes([0, 2]), end=sizes([0, 3]), strides=sizes([1, 1]),
+         dy=normal(4), begin_mask=1, end_mask=1, shrink_axis_mask=2)
+    case("Slice", "begin", "size", input=normal(4, 5), begin=sizes([1, 2]), size=sizes([2, -1]))
+
+
+def empty():
+    case("Relu", features=normal(0, 3))
+    case("MatMul", a=normal(0, 3), b=normal(3, 2))
+    case("Sum", "axis", input=normal(0, 3), axis=sizes([0]))
+    case("ConcatV2", "axis", values=[normal(0, 3), normal(2, 3)], axis=sizes(0))
+
+
+def is_array(value):
+    return isinstance(value, (np.ndarray, np.generic))
+
+
+def operands_on(device, operands, host):
+    placed = {}
+    for name, value in operands.items():
+        if is_array(value):
+            placed[name] = put(value, "/CPU:0" if name in host else device)
+        elif isinstance(value, list) and is_array(value[0]):
+            placed[name] = [put(part, device) for part in value]
+        else:
+            placed[name] = value
+    return placed
+
+
+def results(op, device, operands, host):
+    placed = operands_on(device, operands, host)
+    with tf.device(device):
+        result = getattr(R, op)(**placed)
+    return [part.numpy() for part in (result if isinstance(result, (list, tuple)) else [result])]
+
+
+def check(op, host, bound, operands):
+    want = results(op, "/CPU:0", operands, host)
+    before = braid.calls().get(("FPGA:0", op), 0)
+    got = results(op, "/FPGA:0", operands, host)
+    assert braid.calls()["FPGA:0", op] == before + 1, f"{op} was not run by the plug-in"
+    for i, expected in enumerate(want[:3] if op == "FusedBatchNormV3" else want):  # behind: for the gradient, its own
+        close(got[i], expected, bound, f"{op}, result {i}, of {operands}")
+
+
+def batch_norm_gradient():
+    """Forward and backward on any of the two devices: what one hands to the other is the same."""
+    x, scale, offset, dy = normal(4, 5, 6, 16), positive(16), normal(16), normal(4, 5, 6, 16)
+    window, found = dict(epsilon=1e-3, is_training=True), []
+    for forward in ("/CPU:0", "/FPGA:0"):
+        with tf.device(forward):
+            y = R.FusedBatchNormV3(x=put(x, forward), scale=put(scale, forward), offset=put(offset, forward),
+                                   mean=put(normal(0), forward), variance=put(normal(0), forward), **window)
+        for backward in ("/CPU:0", "/FPGA:0"):
+            kept = {f"reserve_space_{i + 1}": put(y[3 + i].numpy(), backward) for i in range(3)}
+            with tf.device(backward):
+                found.append(R.FusedBatchNormGradV3(y_backprop=put(dy, backward), x=put(x, backward),
+                                                    scale=put(scale, backward), **kept, **window))
+    assert ("FPGA:0", "FusedBatchNormGradV3") in braid.calls()
+    for other in found[1:]:
+        for i in range(3):
+            close(other[i].numpy(), found[0][i].numpy(), 1e-4, f"the gradient of batch normalization, {i}")
+
+
+if __name__ == "__main__":
+    tf.config.set_soft_device_placement(False)
+    for family in (elementwise, gradients, products, convolutions, pools, norms, reductions, movement, slices, empty):
+        family()
+    chosen = [c for c in cases if len(sys.argv) == 1 or c[0] in sys.argv[1:]]
+    for c in chosen:
+        check(*c)
+    if len(sys.argv) == 1:
+        batch_norm_gradient()
+    print(f"{len(chosen)} cases of {len({c[0] for c in chosen})} ops agree with TensorFlow's CPU")
