@@ -94,6 +94,18 @@ static void test_all_devices(void **state) {
   braid_registry_destroy(registry);
 }
 
+/* The scratch memory of one thread ends at a guard; that of several may run into the next one's unseen. */
+static void test_scratch_memory(void **state) {
+  (void)state;
+  braid_registry *registry = open_test_registry(NULL, NULL);
+  braid_device *device;
+  assert_non_null(registry);
+  assert_int_equal(braid_device_open(registry, "cpu:threads=1", &device), BRAID_OK);
+  check_cases(device, "cpu:threads=1", " by dnnl_");
+  braid_device_close(device);
+  braid_registry_destroy(registry);
+}
+
 static void test_open_errors(void **state) {
   (void)state;
   braid_registry *registry;
@@ -286,6 +298,7 @@ int main(void) {
       cmocka_unit_test(test_false_claim_of_sharing),
       cmocka_unit_test(test_cancelled_after_a_failure),
       cmocka_unit_test(test_all_devices),
+      cmocka_unit_test(test_scratch_memory),
       cmocka_unit_test(test_open_errors),
       cmocka_unit_test(test_backends_are_checked),
       cmocka_unit_test(test_out_of_memory),

@@ -197,8 +197,23 @@ static int64_t pieces_of_sum(const braid_dnnl_problem *p) {
   return pieces;
 }
 
+/* oneDNN (2.6 to 3.12, its issue 6035) writes past its scratch memory, into another thread's or what follows, where
+ * windows of one pixel skip some, channels lie last and there are fewer of them than its vectors hold. One channel lies
+ * last in every layout. */
+static bool oversteps(const braid_dnnl_problem *p) {
+  enum { kVector = 16 };
+  const braid_dnnl_conv *c = p->c;
+  bool skips = false;
+  for (int i = 0; i < c->spatial; i++) {
+    if (c->w.dims[2 + i] != 1) return false;
+    skips |= c->strides[i] > 1;
+  }
+  return skips && c->w.dims[1] < kVector && (p->x.layout == BRAID_LAYOUT_BHWC || c->channels == 1);
+}
+
 braid_status braid_dnnl_conv_divide_sum(const braid_dnnl_problem *p, int64_t *pieces, braid_description **out) {
   braid_description *larger;
+  if (oversteps(p)) return braid_fail(BRAID_UNSUPPORTED, "oneDNN oversteps its memory in this gradient");
   int64_t batch = p->c->batch;
   *pieces = pieces_of_sum(p);
   BRAID_TRY(braid_dnnl_conv_describe_piece(p, batch / *pieces, out));
