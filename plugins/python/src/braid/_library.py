@@ -103,7 +103,7 @@ class _Process:
 
 
 process = _Process
-FORKED = ("this process was forked from one in which Braid had devices open; the threads of these devices are not in "
+FORKED = ("this process was forked from one in which Braid had devices or a loader open; their threads are not in "
           "the copy, so that calls would wait for ever. Start workers with multiprocessing's 'spawn' or 'forkserver' "
           "method, or open devices and load models after the fork")
 
@@ -163,6 +163,17 @@ class Handle:
         with _count_lock:
             for handle in below:
                 handle._users += 1
+
+    def let_go(self, handle: Handle) -> None:
+        """The object does not use this one any more, which it held."""
+        with _count_lock:
+            kept, below = list(self.keeps), list(self._below)
+            del kept[next(index for index, keep in enumerate(kept) if keep is handle)], below[below.index(handle)]
+            self.keeps, self._below = tuple(kept), tuple(below)
+            handle._users -= 1
+            dropped = handle._dropped and not handle._users
+        if dropped:
+            handle.destroy()
 
     # Defaults hold what is needed when the interpreter ends and modules are emptied.
     def destroy(self, process: Any = process, local: Any = _in_callback, later: Any = _deferred,

@@ -14,7 +14,7 @@ import numpy as np
 from . import _abi
 from ._arrays import copy_out, locate, numpy_address
 from ._library import (Exclusive, Guard, Handle, Keep, Object, check, close_at_exit, encode, enum_names, enum_value,
-                       fail_by, field_type, lib, out, ready, text)
+                       fail_by, field_type, lib, out, process, ready, text)
 from .errors import InvalidArgumentError, OutOfRangeError
 
 Array = np.ndarray[Any, Any]
@@ -270,6 +270,7 @@ class Loader(Exclusive):
                  mixup: float = 0, label_noise: float = 0, keep_last: bool = False, threads: int = 0, depth: int = 0,
                  first_epoch: int = 0, first_step: int = 0) -> None:
         below, pointer = dataset._held(), out()
+        process.threads = True
         options = _abi.braid_loader_options(batch, seed, shuffle, augment, mixup, label_noise, keep_last, threads,
                                             depth)
         check(ready().braid_loader_create(below.pointer, ctypes.byref(options), first_epoch, first_step,

@@ -17,7 +17,8 @@ from .custom import CustomOps
 from .errors import ForkedError, InvalidArgumentError
 from .graph import Graph, load_graph
 from .machine import Machine, machine as shared_machine
-from .plan import Plan, PlanLine, ValueInfo, Weights, by_name, check_place, make_output, output_list
+from .plan import (Plan, PlanLine, ValueInfo, Weights, by_name, byte_size, check_place, make_output, output_list,
+                   refuse_overlap)
 
 _ndarray = np.ndarray
 _empty = np.empty
@@ -41,14 +42,15 @@ class _Slot:
 class _Shaped:
     """The plan for given shapes of the inputs, its types, and the slots that no thread has."""
 
-    __slots__ = ("plan", "weights", "inputs", "outputs", "input_types", "output_makers", "free", "used", "quick",
-                 "_torch_types")
+    __slots__ = ("plan", "weights", "inputs", "outputs", "input_types", "output_makers", "sizes", "free", "used",
+                 "quick", "_torch_types")
 
     def __init__(self, plan: Plan, weights: Weights) -> None:
         self.plan, self.weights = plan._held(), weights._held()
         self.inputs, self.outputs = plan.inputs, plan.outputs
         self.input_types = [numpy_dtype(info.dtype) for info in plan.inputs]
         self.output_makers: list[tuple[Any, Any]] = [(info.shape, numpy_dtype(info.dtype)) for info in plan.outputs]
+        self.sizes = [byte_size(info) for info in plan.inputs], [byte_size(info) for info in plan.outputs]
         self.free: list[_Slot] = []
         self.used = 0
         self._torch_types: Any = None
@@ -66,6 +68,10 @@ class _Shaped:
             if not flags.c_contiguous or not flags.writeable:
                 return False
         return True
+
+    def refuse_overlap(self, slot: _Slot) -> None:
+        """Of what a slot is given."""
+        refuse_overlap((slot.inputs, self.inputs, self.sizes[0]), (slot.outputs, self.outputs, self.sizes[1]))
 
     def torch_types(self, torch: Any) -> Any:
         """PyTorch's types of inputs and outputs; None: it lacks one."""
@@ -159,7 +165,8 @@ class Model(Object):
     def run(self, *inputs: Any, out: Any = None) -> Any:
         """Runs the model. `out`: an array, or one for each output, that results are written to."""
         try:
-            shaped = self._plans[inputs[0].shape if len(inputs) == 1 else tuple([value.shape for value in inputs])]
+            shaped = self._plans[inputs[0].shape if len(inputs) == 1 else
+                                 tuple([value.shape for value in inputs]) or None]  # (): a number is the only input
         except (KeyError, AttributeError, TypeError, IndexError):
             inputs, shaped = self._find(inputs)
         if process.forked:
@@ -188,6 +195,8 @@ class Model(Object):
             addresses[index] = _read_address(id(array) + DATA_AT).value
             results.append(array)
             index += 1
+        if out is not None:
+            shaped.refuse_overlap(slot)
         status = _run(slot.pointer, slot.inputs, addresses)
         if status:
             check_run(status, inputs, results)  # the slot goes: a device that is lost takes no other run
@@ -221,6 +230,8 @@ class Model(Object):
         try:
             self._place(shaped, slot, inputs, owners)
             results = self._results(shaped, slot, inputs, out)
+            if out is not None:
+                shaped.refuse_overlap(slot)
         except BaseException:
             shaped.free.append(slot)
             raise
@@ -270,7 +281,7 @@ class Model(Object):
     def _make(self, shapes: tuple[tuple[int, ...], ...]) -> _Shaped:
         with self._lock:
             self._held()
-            key = shapes[0] if len(shapes) == 1 else shapes
+            key = shapes[0] if len(shapes) == 1 else shapes or None
             found = self._plans.get(key)
             if found is not None:
                 return found

@@ -383,6 +383,8 @@ class Trainer(Exclusive):
                     goes_on = _goes_on(on_step(progress))
                 if not goes_on:
                     self.stopped = True
+                if process.ending:  # the interpreter waits for a training of a thread that is a daemon
+                    self.stopped, goes_on = True, False
                 return goes_on and not interrupt.pressed
 
             callback = _abi.braid_train_callback(lambda _context, address: guard.call(step, False, address))
@@ -465,17 +467,17 @@ def evaluate(model: ModelSource, data: Data, *, batch: int = 100, device: str = 
 # --- what changes models before training ------------------------------------------------------------------------------
 def replace_head(model: ModelSource, data: Dataset, seed: int = 0) -> Graph:
     """A copy that gives one score for each of the data set's classes: another last layer, for fine-tuning."""
-    graph, pointer = as_graph(model), out()
+    graph, held, pointer = as_graph(model), data._held(), out()
     with graph._use() as forward:
-        check(ready().braid_replace_head(forward, data._held().pointer, seed, ctypes.byref(pointer)))
+        check(ready().braid_replace_head(forward, held.pointer, seed, ctypes.byref(pointer)))
         return Graph._from(pointer, graph._held().keeps)
 
 
 def standardize_input(model: ModelSource, data: Dataset) -> Graph:
     """A copy that takes each number of a sample less its mean over the data set, divided by its deviation."""
-    graph, pointer = as_graph(model), out()
+    graph, held, pointer = as_graph(model), data._held(), out()
     with graph._use() as forward:
-        status = ready().braid_standardize_input(forward, data._held().pointer, ctypes.byref(pointer))
+        status = ready().braid_standardize_input(forward, held.pointer, ctypes.byref(pointer))
         data._reraise()
         check(status)
         return Graph._from(pointer, graph._held().keeps)
@@ -520,7 +522,7 @@ def find_rate(model: ModelSource, data: Data, options: TrainOptions | None = Non
     table and a plot."""
     graph, dataset, keep, guard = as_graph(model), as_dataset(data, "train"), Keep(), Guard()
     filled = make_options(options, changes)._fill(keep, default_registry()._held(), dataset.info.target)
-    rates, search = _abi.braid_rate_options(least, most, steps), _abi.braid_rate_search()
+    rates, search, held = _abi.braid_rate_options(least, most, steps), _abi.braid_rate_search(), dataset._held()
 
     def tell(done: int, total: int, address: int) -> bool:
         one = _abi.braid_rate_point.from_address(address)
@@ -530,7 +532,7 @@ def find_rate(model: ModelSource, data: Data, options: TrainOptions | None = Non
     with graph._use() as pointer, interruptible() as interrupt:
         callback = _abi.braid_rate_callback(lambda _context, done, total, point: guard.call(
             lambda: tell(done, total, point) and not interrupt.pressed, False))
-        status = ready().braid_find_rate(pointer, dataset._held().pointer, ctypes.byref(filled), ctypes.byref(rates),
+        status = ready().braid_find_rate(pointer, held.pointer, ctypes.byref(filled), ctypes.byref(rates),
                                          callback, None, ctypes.byref(search))
         if status:
             interrupt.raise_if_pressed()
