@@ -220,4 +220,5 @@ _MADE = ("__pycache__", "_lib", "_bin", "_abi.py", "egg-info")
 def _archived(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
     entry.uid = entry.gid = 0
     entry.uname = entry.gname = ""
-    return None if os.path.basename(entry.name) in _MADE else entry
+    made = os.path.basename(entry.name) in _MADE or entry.issym() and os.path.isabs(entry.linkname)
+    return None if made else entry

@@ -10,7 +10,7 @@ import numpy as np
 
 from . import _abi
 from ._arrays import (NAMES, Located, array_desc, desc_of, empty, fixed_shape, is_torch, locate,
-                      numpy_address, numpy_dtype)
+                      numpy_address, numpy_dtype, plain_attribute)
 from ._library import (Guard, Handle, Keep, Memory, Object, array_type, check, encode, field_type, immortal, lib,
                         out, ready, text, text_or_none)
 from .errors import InvalidArgumentError, UnsupportedError
@@ -299,7 +299,7 @@ def _attributes(values: Mapping[str, Any], keep: Keep) -> Any:
 
     attrs = array_type(_abi.braid_attr, len(values))()
     for attr, (name, value) in zip(attrs, values.items()):
-        attr.name = keep.text(name)
+        attr.name, value = keep.text(name), plain_attribute(value)
         if isinstance(value, (bool, int)):
             attr.kind, attr.i = _abi.BRAID_ATTR_INT, int(value)
         elif isinstance(value, float):

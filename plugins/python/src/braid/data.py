@@ -135,6 +135,18 @@ class Dataset(Object):
         if self._guard is not None:
             self._guard.reraise()
 
+    def _check(self, status: int) -> None:
+        """check, of a call that reads samples. What was raised by one that is read ahead waits for the call that is
+        to give it."""
+        if status:
+            self._reraise()
+            check(status)
+
+    def _forget(self) -> None:
+        """Samples that were read ahead, and that nobody will ask for."""
+        if self._guard is not None:
+            self._guard.raised = None
+
     @property
     def info(self) -> DatasetInfo:
         """What it has."""
@@ -155,8 +167,7 @@ class Dataset(Object):
         target = np.empty(1, np.int32) if info.target == "class" else np.empty(info.classes, np.float32)
         with self._lock:
             status = lib.braid_dataset_sample(handle.pointer, index, pixels.ctypes.data, target.ctypes.data)
-        self._reraise()
-        check(status)
+        self._check(status)
         return pixels, int(target[0]) if info.target == "class" else target
 
     def __iter__(self) -> Iterator[tuple[Array, Any]]:
@@ -170,8 +181,7 @@ class Dataset(Object):
         rgb = np.empty((info.height, info.width, 3), np.uint8)
         with self._lock:
             status = lib.braid_dataset_picture(handle.pointer, index, rgb.ctypes.data)
-        self._reraise()
-        check(status)
+        self._check(status)
         return rgb
 
     @staticmethod
@@ -214,6 +224,9 @@ class _Reader:
             array = np.ascontiguousarray(sample, np.float32)
             if array.size != self.floats:
                 raise InvalidArgumentError(f"sample {index} has shape {array.shape}, expected {self.shape}")
+            if array.ndim > 1 and _without_ones(array.shape) != _without_ones(self.shape):
+                raise InvalidArgumentError(f"sample {index} has shape {array.shape}, expected {self.shape}, or all "
+                                           "numbers in one dimension")
             ctypes.memmove(pixels, numpy_address(array), 4 * self.floats)
             if self.target == "class":
                 number = int(wanted)
@@ -226,9 +239,13 @@ class _Reader:
                     raise InvalidArgumentError(f"sample {index} has {values.size} targets, expected {self.classes}")
                 ctypes.memmove(target, numpy_address(values), 4 * self.classes)
         except BaseException as problem:
-            fail_by(problem)
+            fail_by(problem, False)
             raise
         return 0
+
+
+def _without_ones(shape: tuple[int, ...]) -> list[int]:
+    return [size for size in shape if size != 1]
 
 
 def _as_numpy(place: Any) -> Array:
@@ -290,8 +307,7 @@ class Loader(Exclusive):
         batch = _abi.braid_batch()
         with self._alone() as handle:
             status = lib.braid_loader_next(handle.pointer, ctypes.byref(batch))
-            self._dataset._reraise()
-            check(status)
+            self._dataset._check(status)
             return self._copy(batch)
 
     def _copy(self, batch: Any) -> Batch:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from . import _abi
-from ._arrays import NAMES, copy_out, desc_of, make_tensor, shape_of
+from ._arrays import NAMES, copy_out, desc_of, make_tensor, plain_attribute, shape_of
 from ._library import Handle, Keep, Object, check, encode, encode_name, enum_names, lib, out, ready, text, text_or_none
 from .errors import InvalidArgumentError, InvalidGraphError
 from .plan import ValueInfo
@@ -317,7 +317,7 @@ def _integers(value: Any) -> bool:
 
 def set_attribute(pointer: int | None, node: int, name: str, value: Any) -> None:
     """Sets an attribute by the kind of its value."""
-    key = encode_name(name)
+    key, value = encode_name(name), plain_attribute(value)
     if isinstance(value, (bool, int)):
         check(lib.braid_graph_set_int(pointer, node, key, int(value)))
     elif isinstance(value, float):

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from . import _abi
 from ._arrays import (NAMES, SIZES, VALUES, Located, describe, empty, is_torch, locate, shape_of, wrap_tensor)
-from ._library import (Exclusive, Handle, Object, check, check_run, close_at_exit, encode, encode_name, lib, out, process, ready,
-                       take_text, text)
+from ._library import (Exclusive, Handle, Object, check, check_run, close_at_exit, encode, encode_name, lib, out,
+                       process, ready, take_text, text)
 from .errors import InvalidArgumentError, UnsupportedError
 from .machine import Machine
 
@@ -380,7 +380,7 @@ class Execution(Exclusive):
     def wait(self, timeout: float | None = None) -> Outputs:
         """Waits for the end of the run and returns its outputs. TimedOutError after `timeout` seconds: it is still in
         flight."""
-        limit = -1 if timeout is None else max(0, int(timeout * 1e9))
+        limit = -1 if timeout is None or timeout > 9e9 else max(0, int(timeout * 1e9))  # nanoseconds of 64 bits
         with self._alone() as handle:
             arrays = self._flying[0] if self._flying else None
             status = lib.braid_execution_wait(handle.pointer, limit)

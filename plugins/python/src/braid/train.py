@@ -136,6 +136,8 @@ class TrainOptions:
                 setattr(options, name, value)
             except TypeError as problem:
                 raise InvalidArgumentError(f"{name} is {value!r}: {problem}") from problem
+            if isinstance(value, int) and getattr(options, name) != value:  # C has taken the lowest bits
+                raise InvalidArgumentError(f"{name} is {value}, which is beyond what the library counts to")
 
 
 _ENUMS = {"optimizer": ("braid_optimizer", "BRAID_"), "schedule": ("braid_schedule", "BRAID_"),
@@ -320,6 +322,7 @@ def interruptible() -> Iterator[Interrupt]:
         yield interrupt
     finally:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    interrupt.raise_if_pressed()  # after the last step, too
 
 
 def _goes_on(answer: Any) -> bool:
@@ -352,8 +355,9 @@ class Trainer(Exclusive):
             status = ready().braid_trainer_create(forward, handles[0].pointer,
                                                   handles[1].pointer if len(handles) > 1 else None,
                                                   ctypes.byref(filled), ctypes.byref(pointer))
-            self._reraise()
-            check(status)
+            if status:
+                self._reraise()
+                check(status)
             graph_keeps = graph._held().keeps
         self._own(Handle(pointer.value, lib.braid_trainer_destroy, handles, below, graph_keeps))
         self.resumed = bool(lib.braid_trainer_resumed(pointer))  # whether it goes on from a checkpoint
@@ -392,9 +396,12 @@ class Trainer(Exclusive):
             status = lib.braid_trainer_run(handle.pointer, callback, None)
         interrupt.raise_if_pressed()
         guard.reraise()
-        self._reraise()
-        if not (status == _abi.BRAID_CANCELLED and self.stopped):
+        if status and not (status == _abi.BRAID_CANCELLED and self.stopped):
+            self._reraise()
             check(status)
+        for data in (self._train, self._test):
+            if data is not None:
+                data._forget()
         return self
 
     def graph(self) -> Graph:
@@ -478,8 +485,7 @@ def standardize_input(model: ModelSource, data: Dataset) -> Graph:
     graph, held, pointer = as_graph(model), data._held(), out()
     with graph._use() as forward:
         status = ready().braid_standardize_input(forward, held.pointer, ctypes.byref(pointer))
-        data._reraise()
-        check(status)
+        data._check(status)
         return Graph._from(pointer, graph._held().keeps)
 
 
