@@ -162,3 +162,22 @@ graph.output(graph.add_node("test.Slow", graph.input("x", "float32", (4,))))
 execution = braid.Plan(braid.machine(), graph).execution()
 execution.submit(np.ones(4, np.float32))
 """, timeout=40)
+
+
+def test_a_buffer_that_is_closed_in_a_run_stays_for_it() -> None:
+    graph = braid.Graph("long")
+    x = y = graph.input("x", "float32", (500, 500))
+    for _ in range(10):
+        y = graph.add_node("MatMul", [y, x])
+    graph.output(y)
+    execution = braid.Plan(braid.machine(), graph).execution()
+    array = np.eye(500, dtype=np.float32)
+    buffer, held = braid.Buffer.of(array), weakref.ref(array)
+    execution.submit(buffer)
+    buffer.close()
+    del array
+    gc.collect()
+    assert held() is not None and execution.wait().sum() == 500
+    x, y = clusters()
+    data = braid.Dataset.from_arrays(braid.Buffer.of(x), braid.Buffer.of(y))
+    assert np.array_equal(data[7][0].ravel(), x[7]) and data[7][1] == y[7]

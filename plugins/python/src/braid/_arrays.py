@@ -234,7 +234,7 @@ def locate(value: Any, dtype: str | None = None, what: str = "the array", writab
             if host is None:
                 raise UnsupportedError(f"{what} is a buffer in the memory of {value.device}: bind it to an execution, "
                                        "or copy it with numpy()")
-            return Located(host, value, value.shape, value.dtype, False)
+            return Located(host, value._held(), value.shape, value.dtype, False)  # the buffer may be closed
         if hasattr(value, "__dlpack__"):
             value = from_dlpack(value)
         else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -12,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from . import _abi
-from ._arrays import copy_out, locate, numpy_address
-from ._library import (Exclusive, Guard, Handle, Keep, Object, check, close_at_exit, encode, enum_names, enum_value,
+from ._arrays import copy_out, locate, numpy_address, numpy_dtype
+from ._library import (Exclusive, Guard, Handle, Keep, Memory, Object, check, close_at_exit, encode, enum_names, enum_value,
                        fail_by, field_type, lib, out, process, ready, text)
-from .errors import InvalidArgumentError, OutOfRangeError
+from .errors import InvalidArgumentError, OutOfRangeError, UnsupportedError
 
 Array = np.ndarray[Any, Any]
 _TARGETS = enum_names("braid_target_kind", "BRAID_TARGET_")
@@ -250,9 +251,13 @@ def _without_ones(shape: tuple[int, ...]) -> list[int]:
 
 def _as_numpy(place: Any) -> Array:
     owner = place.owner
-    if isinstance(owner, np.ndarray):
-        return owner
-    return np.asarray(owner)
+    if isinstance(owner, Handle):  # of a Buffer
+        kind = numpy_dtype(place.dtype)
+        if kind is None:
+            raise UnsupportedError(f"the buffer is {place.dtype}, which NumPy has with the package ml_dtypes only")
+        memory = Memory(place.address, math.prod(place.shape) * kind.itemsize, owner)
+        return np.asarray(memory).view(kind).reshape(place.shape)
+    return owner if isinstance(owner, np.ndarray) else np.asarray(owner)
 
 
 def _target_kind(values: Array) -> str:

@@ -233,7 +233,7 @@ class Model(Object):
         owners: list[Any] = []
         try:
             self._place(shaped, slot, inputs, owners)
-            results = self._results(shaped, slot, inputs, out)
+            results = self._results(shaped, slot, inputs, out, owners)
             if out is not None:
                 shaped.refuse_overlap(slot)
         except BaseException:
@@ -252,7 +252,7 @@ class Model(Object):
             slot.inputs[index] = place.address
             owners.append(place.owner)
 
-    def _results(self, shaped: _Shaped, slot: _Slot, inputs: Sequence[Any], out: Any) -> list[Any]:
+    def _results(self, shaped: _Shaped, slot: _Slot, inputs: Sequence[Any], out: Any, owners: list[Any]) -> list[Any]:
         results: list[Any] = []
         given = output_list(out, len(shaped.outputs))
         like_torch = bool(inputs) and is_torch(inputs[0])
@@ -262,6 +262,7 @@ class Model(Object):
             place = locate(array, None, f"output {info.name!r}", True, False)
             check_place(place, info, "output")
             slot.outputs[index] = place.address
+            owners.append(place.owner)
             results.append(array)
         return results
 
