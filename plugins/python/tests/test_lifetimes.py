@@ -9,7 +9,7 @@ from typing import Any
 import braid
 import numpy as np
 import pytest
-from conftest import clusters, perceptron, relu_graph
+from conftest import TREE, build_plugin, clusters, perceptron, relu_graph
 from test_weather import python
 
 
@@ -181,3 +181,24 @@ def test_a_buffer_that_is_closed_in_a_run_stays_for_it() -> None:
     x, y = clusters()
     data = braid.Dataset.from_arrays(braid.Buffer.of(x), braid.Buffer.of(y))
     assert np.array_equal(data[7][0].ravel(), x[7]) and data[7][1] == y[7]
+
+
+def test_the_array_of_an_op_stays_where_its_device_is_lost(compiler: list[str], tmp_path: Path) -> None:
+    """Tasks of the device may still use it."""
+    plugin = build_plugin(compiler, TREE / "tests/plugins/metered.c", tmp_path)
+    output = python(f"""
+import gc, weakref, braid, numpy as np
+machine = braid.Machine("metered", registry=braid.Registry(plugins=[{str(plugin)!r}]))
+lost = False
+while not lost:
+    x = np.ones((2, 64), np.float32)
+    try:
+        machine.op("Relu", x)
+    except braid.DeviceLostError:
+        lost = True
+held = weakref.ref(x)
+del x
+gc.collect()
+print("held" if held() is not None else "freed")
+""", environment={"BRAID_METERED": "kernels=5"})
+    assert output.strip() == "held"

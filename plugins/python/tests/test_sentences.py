@@ -155,3 +155,13 @@ print(backend.build_sdist(sys.argv[1]))
                           text=True).stdout.strip()
     with tarfile.open(tmp_path / name) as archive:
         assert not [entry.name for entry in archive if entry.issym() and os.path.isabs(entry.linkname)]
+
+
+def test_no_option_is_left_out_silently(tmp_path: Path) -> None:
+    graph = relu_graph()
+    graph.save_onnx(tmp_path / "model.onnx")
+    for options in ({"weights": "w"}, {"seed": 3}, {"format": "onnx"}, {"custom_ops": braid.CustomOps()}):
+        with pytest.raises(braid.InvalidArgumentError, match="is a Graph"):
+            braid.load(graph, **options)
+    with pytest.raises(braid.InvalidArgumentError, match="format is 'darknet' and the model is a path"):
+        braid.load(tmp_path / "model.onnx", format="darknet")

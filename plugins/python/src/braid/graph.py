@@ -356,6 +356,9 @@ def load_graph(model: str | os.PathLike[str] | bytes, *, weights: str | os.PathL
         memory.custom_ops = ops.pointer if ops else None
         check(ready().braid_model_parse(None, ctypes.byref(memory), ctypes.byref(pointer)))
     else:
+        if format is not None:
+            raise InvalidArgumentError(f"format is {format!r} and the model is a path, whose ending tells: it is of "
+                                       "contents")
         if isinstance(weights, (bytes, bytearray, memoryview)):
             raise InvalidArgumentError("weights are contents and the model is a path, expected both to be the same")
         options = _abi.braid_model_options(keep.text(weights), seed, ops.pointer if ops else None, None)

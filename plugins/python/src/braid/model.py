@@ -347,8 +347,14 @@ def load(model: str | os.PathLike[str] | bytes | Graph, device: str = "cpu", *, 
     `device`: specs separated by spaces, the first is preferred: "cpu", "opencl0 cpu". `threads`: of the CPU; 0: as many
     as the process may use. `input_shapes`: {"x": (None, 3, 32, 32)}, in place of the declared ones. Models of a process
     with the same devices and threads share a machine, unless one is given."""
-    graph = model if isinstance(model, Graph) else load_graph(
-        model, weights=weights, seed=seed, format=format, custom_ops=custom_ops)
+    if isinstance(model, Graph):
+        given = {"weights": weights, "seed": seed or None, "format": format, "custom_ops": custom_ops}
+        for name, value in given.items():
+            if value is not None:
+                raise InvalidArgumentError(f"{name} is of files, and the model is a Graph, which has its own")
+        graph = model
+    else:
+        graph = load_graph(model, weights=weights, seed=seed, format=format, custom_ops=custom_ops)
     return Model(graph, device, threads=threads, machine=machine, input_shapes=input_shapes, place=place,
                  fusion=fusion, reuse=reuse, max_plans=max_plans)
 
