@@ -202,3 +202,21 @@ gc.collect()
 print("held" if held() is not None else "freed")
 """, environment={"BRAID_METERED": "kernels=5"})
     assert output.strip() == "held"
+
+
+def test_arrays_go_when_they_are_not_used_any_more() -> None:
+    x, y = clusters()
+    held = weakref.ref(x)
+    trainer = braid.train(perceptron(), (x, y), epochs=1, batch=20)
+    graph, model = trainer.graph(), trainer.model()
+    del x, y, trainer
+    gc.collect()
+    assert held() is None and model(np.ones((1, 8), np.float32)).shape == (1, 3) and graph.nodes()
+    execution = braid.Plan(braid.machine(), relu_graph((4, 16))).execution()
+    x = np.ones((4, 16), np.float32)
+    held = weakref.ref(x)
+    execution.run(x)
+    del x
+    assert held() is None
+    with pytest.raises(braid.InvalidArgumentError, match="nothing was submitted"):
+        execution.wait()

@@ -165,3 +165,10 @@ def test_no_option_is_left_out_silently(tmp_path: Path) -> None:
             braid.load(graph, **options)
     with pytest.raises(braid.InvalidArgumentError, match="format is 'darknet' and the model is a path"):
         braid.load(tmp_path / "model.onnx", format="darknet")
+
+
+def test_messages_of_imports_go_to_logging(tree: Path, caplog: pytest.LogCaptureFixture) -> None:
+    text = (tree / "models/glyphs.cfg").read_text().replace("[net]", "[net]\nhue=.1", 1)
+    with caplog.at_level("DEBUG", "braid"):
+        braid.load_graph(text.encode(), format="darknet")
+    assert any("hue" in record.getMessage() for record in caplog.records)

@@ -386,6 +386,7 @@ class Execution(Exclusive):
             status = lib.braid_execution_wait(handle.pointer, limit)
             check_run(status, arrays)
             assert arrays is not None
+            self._flying.clear()
             return arrays.value()
 
     def cancel(self) -> None:

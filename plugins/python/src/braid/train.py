@@ -360,6 +360,7 @@ class Trainer(Exclusive):
                 check(status)
             graph_keeps = graph._held().keeps
         self._own(Handle(pointer.value, lib.braid_trainer_destroy, handles, below, graph_keeps))
+        self._graph_keeps = graph_keeps  # the model needs these, and not the data
         self.resumed = bool(lib.braid_trainer_resumed(pointer))  # whether it goes on from a checkpoint
         self.history: list[Progress] = []
         self.stopped = False
@@ -409,7 +410,7 @@ class Trainer(Exclusive):
         pointer = out()
         with self._alone() as handle:
             check(lib.braid_trainer_model(handle.pointer, ctypes.byref(pointer)))
-            return Graph._from(pointer, handle.keeps)
+            return Graph._from(pointer, self._graph_keeps)
 
     def model(self, device: str = "cpu", **options: Any) -> Model:
         """The same, ready to run (braid.load has the options)."""
@@ -425,7 +426,7 @@ class Trainer(Exclusive):
         pointer = out()
         with self._alone() as handle:
             check(lib.braid_trainer_parameters(handle.pointer, ctypes.byref(pointer)))
-            return Graph._from(pointer, handle.keeps)
+            return Graph._from(pointer, self._graph_keeps)
 
 
 def train(model: ModelSource, data: Data, test: Data | None = None, *, options: TrainOptions | None = None,
