@@ -220,3 +220,24 @@ def test_arrays_go_when_they_are_not_used_any_more() -> None:
     assert held() is None
     with pytest.raises(braid.InvalidArgumentError, match="nothing was submitted"):
         execution.wait()
+
+
+def test_several_threads_close_an_execution() -> None:
+    plan = braid.Plan(braid.machine(), relu_graph((4, 16)))
+    problems: list[BaseException] = []
+
+    def close(execution: braid.Execution) -> None:
+        try:
+            execution.close()
+        except BaseException as problem:
+            problems.append(problem)
+
+    for _ in range(100):
+        execution = plan.execution()
+        execution.submit(np.ones((4, 16), np.float32))
+        threads = [threading.Thread(target=close, args=(execution,)) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert not problems

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import math
 import os
@@ -14,7 +15,7 @@ from . import _abi
 from ._arrays import (NAMES, SIZES, VALUES, Located, describe, empty, is_torch, locate, shape_of, wrap_tensor)
 from ._library import (Exclusive, Handle, Object, check, check_run, close_at_exit, encode, encode_name, lib, out,
                        process, ready, take_text, text)
-from .errors import InvalidArgumentError, UnsupportedError
+from .errors import ClosedError, InvalidArgumentError, UnsupportedError
 from .machine import Machine
 
 if TYPE_CHECKING:
@@ -396,8 +397,9 @@ class Execution(Exclusive):
 
     def close(self) -> None:
         """Cancels a run in flight, waits for its end, and frees the execution."""
-        if not self.closed and not process.forked:
-            self.cancel()
+        if not process.forked:
+            with contextlib.suppress(ClosedError):  # by now, by another thread
+                self.cancel()
         super().close()
 
     def _destroy(self, handle: Handle) -> None:
