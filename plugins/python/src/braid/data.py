@@ -14,8 +14,8 @@ import numpy as np
 
 from . import _abi
 from ._arrays import copy_out, locate, numpy_address, numpy_dtype
-from ._library import (Exclusive, Guard, Handle, Keep, Memory, Object, check, close_at_exit, encode, enum_names, enum_value,
-                       fail_by, field_type, lib, out, process, ready, text)
+from ._library import (Exclusive, Guard, Handle, Keep, Memory, Object, check, close_at_exit, encode, enum_names,
+                       enum_value, fail_by, field_type, lib, out, process, ready, text)
 from .errors import InvalidArgumentError, OutOfRangeError, UnsupportedError
 
 Array = np.ndarray[Any, Any]
