@@ -199,9 +199,10 @@ def build_sdist(sdist_directory: str, config_settings: Settings = None) -> str:
         for path in sorted(HERE.iterdir()):
             if not _left_out(path.name) and path.name != "tree":
                 archive.add(path, f"{name}/{path.name}", filter=_archived)
-        for path in sorted(TREE.iterdir()):
-            if not _left_out(path.name) and path.name != "plugins":
-                archive.add(path, f"{name}/tree/{path.name}", filter=_archived)
+        for folder, below in ((TREE, "tree"), (TREE / "plugins", "tree/plugins")):  # CMake builds other plug-ins, too
+            for path in sorted(folder.iterdir()) if folder.is_dir() else ():
+                if not _left_out(path.name) and path != TREE / "plugins" and path != HERE:
+                    archive.add(path, f"{name}/{below}/{path.name}", filter=_archived)
         with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
             file.write(_metadata())
             file.flush()
@@ -220,4 +221,5 @@ _MADE = ("__pycache__", "_lib", "_bin", "_abi.py", "egg-info")
 def _archived(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
     entry.uid = entry.gid = 0
     entry.uname = entry.gname = ""
-    return None if os.path.basename(entry.name) in _MADE else entry
+    made = os.path.basename(entry.name) in _MADE or entry.issym() and os.path.isabs(entry.linkname)
+    return None if made else entry

@@ -195,6 +195,20 @@ def from_dlpack(value: Any) -> Any:
         raise UnsupportedError(f"a {type(value).__name__} cannot be taken: {problem}") from problem
 
 
+def as_type(value: Any, kind: np.dtype[Any] | None, what: str) -> np.ndarray[Any, Any]:
+    """Numbers and lists as an array of a type. What would be another number in it is refused."""
+    if kind is None:
+        return np.asarray(value)
+    plain = np.asarray(value)
+    if plain.dtype.kind in "fciu" and kind.kind in "biu":
+        with np.errstate(invalid="ignore"):
+            made = plain.astype(kind)
+        if not np.array_equal(made, plain):
+            raise InvalidArgumentError(f"{what} has numbers that {kind.name} does not have: {value!r:.80}")
+        return made
+    return np.asarray(value, dtype=kind)
+
+
 class Located:
     """An array's memory: its address, and what keeps it valid. `copied`: it is a row-major copy of the caller's."""
 
@@ -220,12 +234,11 @@ def locate(value: Any, dtype: str | None = None, what: str = "the array", writab
             if host is None:
                 raise UnsupportedError(f"{what} is a buffer in the memory of {value.device}: bind it to an execution, "
                                        "or copy it with numpy()")
-            return Located(host, value, value.shape, value.dtype, False)
+            return Located(host, value._held(), value.shape, value.dtype, False)  # the buffer may be closed
         if hasattr(value, "__dlpack__"):
             value = from_dlpack(value)
         else:
-            wanted = numpy_dtype(dtype) if dtype else None
-            value = np.asarray(value, dtype=wanted)
+            value = as_type(value, numpy_dtype(dtype) if dtype else None, what)
     if isinstance(value, np.generic):
         value = np.asarray(value)
     name = _numpy_name(value.dtype)
@@ -275,7 +288,7 @@ def make_tensor(value: Any, dtype: str | None = None, what: str = "the array") -
         kind = numpy_dtype(dtype)
         if kind is None:
             raise UnsupportedError(f"{what} is to be {dtype}, which NumPy has with the package ml_dtypes only")
-        value = np.asarray(value, dtype=kind)
+        value = as_type(value, kind, what)
     place = locate(value, dtype, what)
     desc = array_desc(place.dtype, place.shape)
     pointer = out()
@@ -293,6 +306,15 @@ def wrap_tensor(place: Located) -> Any:
     pointer = out()
     check(ready().braid_tensor_wrap(None, ctypes.byref(desc), place.address, None, None, ctypes.byref(pointer)))
     return Handle(pointer.value, lib.braid_tensor_release, place.owner)
+
+
+def plain_attribute(value: Any) -> Any:
+    """NumPy's numbers, alone and in lists, as Python's: an attribute of an array is a tensor."""
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, (list, tuple)):
+        return [one.item() if isinstance(one, np.generic) else one for one in value]
+    return value
 
 
 def copy_out(address: int, desc: Any, what: str = "the tensor") -> np.ndarray[Any, Any]:

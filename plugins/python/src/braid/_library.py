@@ -66,13 +66,18 @@ def let_plugins_find_us() -> None:
 
 
 # --- errors ---------------------------------------------------------------------------------------------------------
-def error(status: int) -> Error:
-    """The exception of a failure that the last call on this thread returned."""
+def error(status: int) -> BaseException:
+    """The exception of a failure that the last call on this thread returned: an Error, or what is no Exception, as
+    KeyboardInterrupt, where a callback was ended by it."""
     detail = lib.braid_error_detail().decode("utf-8", "replace")
     kind = BY_STATUS.get(_STATUS_NAMES.get(status, ""), InternalError)
     made = kind(detail or lib.braid_status_text(status).decode())
-    if _callback_problem and _callback_problem[0][0] in detail:
-        made.__cause__ = _callback_problem.pop()[1]
+    for sentence, problem in _callback_problem[:1]:
+        if sentence in detail:
+            _callback_problem.clear()
+            if not isinstance(problem, Exception):
+                return problem
+            made.__cause__ = problem
     return made
 
 
@@ -103,7 +108,7 @@ class _Process:
 
 
 process = _Process
-FORKED = ("this process was forked from one in which Braid had devices open; the threads of these devices are not in "
+FORKED = ("this process was forked from one in which Braid had devices or a loader open; their threads are not in "
           "the copy, so that calls would wait for ever. Start workers with multiprocessing's 'spawn' or 'forkserver' "
           "method, or open devices and load models after the fork")
 
@@ -163,6 +168,17 @@ class Handle:
         with _count_lock:
             for handle in below:
                 handle._users += 1
+
+    def let_go(self, handle: Handle) -> None:
+        """The object does not use this one any more, which it held."""
+        with _count_lock:
+            kept, below = list(self.keeps), list(self._below)
+            del kept[next(index for index, keep in enumerate(kept) if keep is handle)], below[below.index(handle)]
+            self.keeps, self._below = tuple(kept), tuple(below)
+            handle._users -= 1
+            dropped = handle._dropped and not handle._users
+        if dropped:
+            handle.destroy()
 
     # Defaults hold what is needed when the interpreter ends and modules are emptied.
     def destroy(self, process: Any = process, local: Any = _in_callback, later: Any = _deferred,
@@ -337,21 +353,32 @@ def immortal(function: Any) -> Any:
 
 def fail(status: str, sentence: str) -> int:
     """In callbacks that return a status: records the sentence."""
-    return int(lib.braid_fail(STATUS_VALUES[status], b"%s", ctypes.c_char_p(sentence.encode())))
+    return int(lib.braid_fail(STATUS_VALUES[status], b"%s", ctypes.c_char_p(sentence.encode(errors="backslashreplace"))))
 
 
 # The last exception of a callback that returns a status, with its sentence: it becomes the cause of the library's.
 _callback_problem: list[tuple[str, BaseException]] = []
 
 
-def fail_by(problem: BaseException) -> int:
-    """The same of an exception."""
-    status, sentence = "INTERNAL", f"{type(problem).__name__}: {problem}"
+def _sentence(problem: BaseException) -> tuple[str, str]:
     if isinstance(problem, Error):
-        status, sentence = problem.status, problem.detail
-    elif isinstance(problem, MemoryError):
-        status, sentence = "NO_MEMORY", "Python has no memory"
-    _callback_problem[:] = [(sentence[:200], problem)]
+        return problem.status, problem.detail
+    if isinstance(problem, MemoryError):
+        return "NO_MEMORY", "Python has no memory"
+    try:
+        said = str(problem)
+    except Exception:
+        said = "an exception that has no text"
+    return "INTERNAL", f"{type(problem).__name__}: {said}"
+
+
+def fail_by(problem: BaseException, cause: bool = True) -> int:
+    """The same of an exception. `cause`: it becomes the cause of the error of the library's call; without, the caller
+    raises it."""
+    status, sentence = _sentence(problem)
+    sentence = sentence.encode(errors="backslashreplace").decode()
+    if cause:
+        _callback_problem[:] = [(sentence[:200], problem)]
     return fail(status, sentence)
 
 
@@ -380,12 +407,17 @@ def text_or_none(value: bytes | None) -> str | None:
 
 
 def encode(value: str | os.PathLike[str] | None) -> bytes | None:
-    return None if value is None else os.fsencode(value)
+    if value is None:
+        return None
+    encoded = os.fsencode(value)
+    if b"\0" in encoded:  # C would take what is before it
+        raise BY_STATUS["INVALID_ARGUMENT"](f"{value!r} contains a zero, which no name has")
+    return encoded
 
 
 def encode_name(value: str) -> bytes:
     if "\0" in value:
-        raise InternalError(f"{value!r} contains a zero, which no name has")
+        raise BY_STATUS["INVALID_ARGUMENT"](f"{value!r} contains a zero, which no name has")
     return value.encode()
 
 
@@ -405,7 +437,7 @@ class Keep(list[Any]):
         return encoded
 
     def texts(self, values: Iterable[str]) -> Any:
-        encoded = [value.encode() for value in values]
+        encoded = [encode_name(value) for value in values]
         array = (ctypes.c_char_p * max(1, len(encoded)))(*encoded)
         self.append((encoded, array))
         return array

@@ -10,9 +10,9 @@ import numpy as np
 
 from . import _abi
 from ._arrays import (NAMES, Located, array_desc, desc_of, empty, fixed_shape, is_torch, locate,
-                      numpy_address, numpy_dtype)
-from ._library import (Guard, Handle, Keep, Memory, Object, array_type, check, encode, field_type, immortal, lib,
-                        out, ready, text, text_or_none)
+                      numpy_address, numpy_dtype, plain_attribute)
+from ._library import (Guard, Handle, Keep, Memory, Object, array_type, check, check_run, encode, field_type,
+                        immortal, lib, out, ready, text, text_or_none)
 from .errors import InvalidArgumentError, UnsupportedError
 from .machine import Candidate, Machine, machine as shared_machine
 
@@ -237,7 +237,7 @@ class Buffer(Object):
         array = empty(self.dtype, self.shape)
         if array is None:
             raise UnsupportedError(f"the buffer is {self.dtype}, which NumPy has with the package ml_dtypes only")
-        check(lib.braid_buffer_read(handle.pointer, numpy_address(array, True), array.nbytes, -1))
+        check_run(lib.braid_buffer_read(handle.pointer, numpy_address(array, True), array.nbytes, -1), array)
         return array
 
     def write(self, array: Any) -> None:
@@ -246,13 +246,13 @@ class Buffer(Object):
         self._check(place)
         if self.read_only:
             raise InvalidArgumentError("the buffer is read-only")
-        check(lib.braid_buffer_write(handle.pointer, place.address, self.nbytes, -1))
+        check_run(lib.braid_buffer_write(handle.pointer, place.address, self.nbytes, -1), place)
 
     def read(self, into: Any) -> Any:
         """Copies the contents into an array of its type and shape, which is returned."""
         handle, place = self._held(), locate(into, None, "the array", True, False)
         self._check(place)
-        check(lib.braid_buffer_read(handle.pointer, place.address, self.nbytes, -1))
+        check_run(lib.braid_buffer_read(handle.pointer, place.address, self.nbytes, -1), place)
         return into
 
     def _check(self, place: Located) -> None:
@@ -299,7 +299,7 @@ def _attributes(values: Mapping[str, Any], keep: Keep) -> Any:
 
     attrs = array_type(_abi.braid_attr, len(values))()
     for attr, (name, value) in zip(attrs, values.items()):
-        attr.name = keep.text(name)
+        attr.name, value = keep.text(name), plain_attribute(value)
         if isinstance(value, (bool, int)):
             attr.kind, attr.i = _abi.BRAID_ATTR_INT, int(value)
         elif isinstance(value, float):
@@ -368,7 +368,7 @@ def call(machine: Machine, op: str, inputs: Sequence[Any], device: str | None, o
         request = _abi.braid_op_call(keep.text(op), _attributes(attributes, keep) if attributes else None,
                                      len(attributes), ctypes.cast(pointers, _INPUTS), count, fixed,
                                      ctypes.cast(made, _OUTPUTS), outputs, keep.text(device))
-        check(lib.braid_machine_call(below.pointer, ctypes.byref(request)))
+        check_run(lib.braid_machine_call(below.pointer, ctypes.byref(request)), keep)
     finally:
         for pointer in wrapped:
             lib.braid_buffer_release(pointer)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -12,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from . import _abi
-from ._arrays import copy_out, locate, numpy_address
-from ._library import (Exclusive, Guard, Handle, Keep, Object, check, close_at_exit, encode, enum_names, enum_value,
-                       fail_by, field_type, lib, out, ready, text)
-from .errors import InvalidArgumentError, OutOfRangeError
+from ._arrays import copy_out, locate, numpy_address, numpy_dtype
+from ._library import (Exclusive, Guard, Handle, Keep, Memory, Object, check, close_at_exit, encode, enum_names,
+                       enum_value, fail_by, field_type, lib, out, process, ready, text)
+from .errors import InvalidArgumentError, OutOfRangeError, UnsupportedError
 
 Array = np.ndarray[Any, Any]
 _TARGETS = enum_names("braid_target_kind", "BRAID_TARGET_")
@@ -135,6 +136,18 @@ class Dataset(Object):
         if self._guard is not None:
             self._guard.reraise()
 
+    def _check(self, status: int) -> None:
+        """check, of a call that reads samples. What was raised by one that is read ahead waits for the call that is
+        to give it."""
+        if status:
+            self._reraise()
+            check(status)
+
+    def _forget(self) -> None:
+        """Samples that were read ahead, and that nobody will ask for."""
+        if self._guard is not None:
+            self._guard.raised = None
+
     @property
     def info(self) -> DatasetInfo:
         """What it has."""
@@ -155,8 +168,7 @@ class Dataset(Object):
         target = np.empty(1, np.int32) if info.target == "class" else np.empty(info.classes, np.float32)
         with self._lock:
             status = lib.braid_dataset_sample(handle.pointer, index, pixels.ctypes.data, target.ctypes.data)
-        self._reraise()
-        check(status)
+        self._check(status)
         return pixels, int(target[0]) if info.target == "class" else target
 
     def __iter__(self) -> Iterator[tuple[Array, Any]]:
@@ -170,8 +182,7 @@ class Dataset(Object):
         rgb = np.empty((info.height, info.width, 3), np.uint8)
         with self._lock:
             status = lib.braid_dataset_picture(handle.pointer, index, rgb.ctypes.data)
-        self._reraise()
-        check(status)
+        self._check(status)
         return rgb
 
     @staticmethod
@@ -214,6 +225,9 @@ class _Reader:
             array = np.ascontiguousarray(sample, np.float32)
             if array.size != self.floats:
                 raise InvalidArgumentError(f"sample {index} has shape {array.shape}, expected {self.shape}")
+            if array.ndim > 1 and _without_ones(array.shape) != _without_ones(self.shape):
+                raise InvalidArgumentError(f"sample {index} has shape {array.shape}, expected {self.shape}, or all "
+                                           "numbers in one dimension")
             ctypes.memmove(pixels, numpy_address(array), 4 * self.floats)
             if self.target == "class":
                 number = int(wanted)
@@ -226,16 +240,24 @@ class _Reader:
                     raise InvalidArgumentError(f"sample {index} has {values.size} targets, expected {self.classes}")
                 ctypes.memmove(target, numpy_address(values), 4 * self.classes)
         except BaseException as problem:
-            fail_by(problem)
+            fail_by(problem, False)
             raise
         return 0
 
 
+def _without_ones(shape: tuple[int, ...]) -> list[int]:
+    return [size for size in shape if size != 1]
+
+
 def _as_numpy(place: Any) -> Array:
     owner = place.owner
-    if isinstance(owner, np.ndarray):
-        return owner
-    return np.asarray(owner)
+    if isinstance(owner, Handle):  # of a Buffer
+        kind = numpy_dtype(place.dtype)
+        if kind is None:
+            raise UnsupportedError(f"the buffer is {place.dtype}, which NumPy has with the package ml_dtypes only")
+        memory = Memory(place.address, math.prod(place.shape) * kind.itemsize, owner)
+        return np.asarray(memory).view(kind).reshape(place.shape)
+    return owner if isinstance(owner, np.ndarray) else np.asarray(owner)
 
 
 def _target_kind(values: Array) -> str:
@@ -270,6 +292,7 @@ class Loader(Exclusive):
                  mixup: float = 0, label_noise: float = 0, keep_last: bool = False, threads: int = 0, depth: int = 0,
                  first_epoch: int = 0, first_step: int = 0) -> None:
         below, pointer = dataset._held(), out()
+        process.threads = True
         options = _abi.braid_loader_options(batch, seed, shuffle, augment, mixup, label_noise, keep_last, threads,
                                             depth)
         check(ready().braid_loader_create(below.pointer, ctypes.byref(options), first_epoch, first_step,
@@ -289,8 +312,7 @@ class Loader(Exclusive):
         batch = _abi.braid_batch()
         with self._alone() as handle:
             status = lib.braid_loader_next(handle.pointer, ctypes.byref(batch))
-            self._dataset._reraise()
-            check(status)
+            self._dataset._check(status)
             return self._copy(batch)
 
     def _copy(self, batch: Any) -> Batch:

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from . import _abi
-from ._arrays import NAMES, copy_out, desc_of, make_tensor, shape_of
+from ._arrays import NAMES, copy_out, desc_of, make_tensor, plain_attribute, shape_of
 from ._library import Handle, Keep, Object, check, encode, encode_name, enum_names, lib, out, ready, text, text_or_none
 from .errors import InvalidArgumentError, InvalidGraphError
+from .machine import LOG
 from .plan import ValueInfo
 
 if TYPE_CHECKING:
@@ -317,7 +318,7 @@ def _integers(value: Any) -> bool:
 
 def set_attribute(pointer: int | None, node: int, name: str, value: Any) -> None:
     """Sets an attribute by the kind of its value."""
-    key = encode_name(name)
+    key, value = encode_name(name), plain_attribute(value)
     if isinstance(value, (bool, int)):
         check(lib.braid_graph_set_int(pointer, node, key, int(value)))
     elif isinstance(value, float):
@@ -353,12 +354,15 @@ def load_graph(model: str | os.PathLike[str] | bytes, *, weights: str | os.PathL
     ops = custom_ops._held() if custom_ops is not None else None
     if isinstance(model, (bytes, bytearray, memoryview)):
         memory = _memory(bytes(model), weights, seed, format, keep)
-        memory.custom_ops = ops.pointer if ops else None
+        memory.custom_ops, memory.log = ops.pointer if ops else None, ctypes.pointer(LOG)
         check(ready().braid_model_parse(None, ctypes.byref(memory), ctypes.byref(pointer)))
     else:
+        if format is not None:
+            raise InvalidArgumentError(f"format is {format!r} and the model is a path, whose ending tells: it is of "
+                                       "contents")
         if isinstance(weights, (bytes, bytearray, memoryview)):
             raise InvalidArgumentError("weights are contents and the model is a path, expected both to be the same")
-        options = _abi.braid_model_options(keep.text(weights), seed, ops.pointer if ops else None, None)
+        options = _abi.braid_model_options(keep.text(weights), seed, ops.pointer if ops else None, ctypes.pointer(LOG))
         check(ready().braid_model_load(None, encode(model), ctypes.byref(options), ctypes.byref(pointer)))
     return Graph._from(pointer, ops)
 

@@ -67,14 +67,14 @@ class Ledger(Exclusive):
         own. `model`: as it was before training; `data`: the training part, with the keys of the run. `progress(done,
         total)` stops by returning False (CancelledError)."""
         graph, keep, guard, result = as_graph(model), Keep(), Guard(), _abi.braid_audit_result()
-        registry = default_registry()._held()
+        registry, held = default_registry()._held(), data._held()
         options = _abi.braid_audit_options(keep.text(device), keep.text(place), threads, registry.pointer,
                                            keep.text(trace), keep.text(checkpoints), first, last)
         process.threads = True
         with self._alone() as handle, graph._use() as forward, interruptible() as interrupt:
             callback = _abi.braid_audit_callback(lambda _context, done, total: guard.call(
                 lambda: (progress is None or _goes_on(progress(done, total))) and not interrupt.pressed, False))
-            status = ready().braid_audit(handle.pointer, forward, data._held().pointer, ctypes.byref(options),
+            status = ready().braid_audit(handle.pointer, forward, held.pointer, ctypes.byref(options),
                                          callback, None, ctypes.byref(result))
             if status:
                 interrupt.raise_if_pressed()

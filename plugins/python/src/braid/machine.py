@@ -52,7 +52,7 @@ def _guarded_log(context: int | None, level: int, message: bytes | None, process
         Guard().call(_write_log, None, context, level, message)  # what a handler raises stops nothing
 
 
-_LOG = _abi.braid_log(immortal(field_type(_abi.braid_log, "write")(_guarded_log)), None)
+LOG = _abi.braid_log(immortal(field_type(_abi.braid_log, "write")(_guarded_log)), None)
 
 
 def _cache_folder() -> str:
@@ -75,8 +75,8 @@ class Registry(Object):
                  cache: str | os.PathLike[str] | None = None, progress: Progress | None = None) -> None:
         pointer = out()
         check(ready().braid_registry_create(None, ctypes.byref(pointer)))
-        self._handle = Handle(pointer.value, lib.braid_registry_destroy, _LOG)
-        lib.braid_registry_set_log(pointer, ctypes.byref(_LOG))
+        self._handle = Handle(pointer.value, lib.braid_registry_destroy, LOG)
+        lib.braid_registry_set_log(pointer, ctypes.byref(LOG))
         if progress is not None:
             self._tell(pointer, progress)
         folder = _cache_folder() if cache is None else os.fspath(cache)

@@ -17,7 +17,8 @@ from .custom import CustomOps
 from .errors import ForkedError, InvalidArgumentError
 from .graph import Graph, load_graph
 from .machine import Machine, machine as shared_machine
-from .plan import Plan, PlanLine, ValueInfo, Weights, by_name, check_place, make_output, output_list
+from .plan import (Plan, PlanLine, ValueInfo, Weights, by_name, byte_size, check_place, make_output, output_list,
+                   refuse_overlap)
 
 _ndarray = np.ndarray
 _empty = np.empty
@@ -41,14 +42,15 @@ class _Slot:
 class _Shaped:
     """The plan for given shapes of the inputs, its types, and the slots that no thread has."""
 
-    __slots__ = ("plan", "weights", "inputs", "outputs", "input_types", "output_makers", "free", "used", "quick",
-                 "_torch_types")
+    __slots__ = ("plan", "weights", "inputs", "outputs", "input_types", "output_makers", "sizes", "free", "used",
+                 "quick", "_torch_types")
 
     def __init__(self, plan: Plan, weights: Weights) -> None:
         self.plan, self.weights = plan._held(), weights._held()
         self.inputs, self.outputs = plan.inputs, plan.outputs
         self.input_types = [numpy_dtype(info.dtype) for info in plan.inputs]
         self.output_makers: list[tuple[Any, Any]] = [(info.shape, numpy_dtype(info.dtype)) for info in plan.outputs]
+        self.sizes = [byte_size(info) for info in plan.inputs], [byte_size(info) for info in plan.outputs]
         self.free: list[_Slot] = []
         self.used = 0
         self._torch_types: Any = None
@@ -66,6 +68,14 @@ class _Shaped:
             if not flags.c_contiguous or not flags.writeable:
                 return False
         return True
+
+    def refuse_overlap(self, slot: _Slot) -> None:
+        """Of what a slot is given. Most runs have one input and one output, and it is these that time counts for."""
+        if len(self.inputs) == len(self.outputs) == 1:
+            (source,), (target,) = self.sizes
+            if not -source < (slot.inputs[0] or 0) - (slot.outputs[0] or 0) < target:
+                return
+        refuse_overlap((slot.inputs, self.inputs, self.sizes[0]), (slot.outputs, self.outputs, self.sizes[1]))
 
     def torch_types(self, torch: Any) -> Any:
         """PyTorch's types of inputs and outputs; None: it lacks one."""
@@ -159,7 +169,8 @@ class Model(Object):
     def run(self, *inputs: Any, out: Any = None) -> Any:
         """Runs the model. `out`: an array, or one for each output, that results are written to."""
         try:
-            shaped = self._plans[inputs[0].shape if len(inputs) == 1 else tuple([value.shape for value in inputs])]
+            shaped = self._plans[inputs[0].shape if len(inputs) == 1 else
+                                 tuple([value.shape for value in inputs]) or None]  # (): a number is the only input
         except (KeyError, AttributeError, TypeError, IndexError):
             inputs, shaped = self._find(inputs)
         if process.forked:
@@ -188,6 +199,8 @@ class Model(Object):
             addresses[index] = _read_address(id(array) + DATA_AT).value
             results.append(array)
             index += 1
+        if out is not None:
+            shaped.refuse_overlap(slot)
         status = _run(slot.pointer, slot.inputs, addresses)
         if status:
             check_run(status, inputs, results)  # the slot goes: a device that is lost takes no other run
@@ -220,7 +233,9 @@ class Model(Object):
         owners: list[Any] = []
         try:
             self._place(shaped, slot, inputs, owners)
-            results = self._results(shaped, slot, inputs, out)
+            results = self._results(shaped, slot, inputs, out, owners)
+            if out is not None:
+                shaped.refuse_overlap(slot)
         except BaseException:
             shaped.free.append(slot)
             raise
@@ -237,7 +252,7 @@ class Model(Object):
             slot.inputs[index] = place.address
             owners.append(place.owner)
 
-    def _results(self, shaped: _Shaped, slot: _Slot, inputs: Sequence[Any], out: Any) -> list[Any]:
+    def _results(self, shaped: _Shaped, slot: _Slot, inputs: Sequence[Any], out: Any, owners: list[Any]) -> list[Any]:
         results: list[Any] = []
         given = output_list(out, len(shaped.outputs))
         like_torch = bool(inputs) and is_torch(inputs[0])
@@ -247,6 +262,7 @@ class Model(Object):
             place = locate(array, None, f"output {info.name!r}", True, False)
             check_place(place, info, "output")
             slot.outputs[index] = place.address
+            owners.append(place.owner)
             results.append(array)
         return results
 
@@ -270,7 +286,7 @@ class Model(Object):
     def _make(self, shapes: tuple[tuple[int, ...], ...]) -> _Shaped:
         with self._lock:
             self._held()
-            key = shapes[0] if len(shapes) == 1 else shapes
+            key = shapes[0] if len(shapes) == 1 else shapes or None
             found = self._plans.get(key)
             if found is not None:
                 return found
@@ -331,8 +347,14 @@ def load(model: str | os.PathLike[str] | bytes | Graph, device: str = "cpu", *, 
     `device`: specs separated by spaces, the first is preferred: "cpu", "opencl0 cpu". `threads`: of the CPU; 0: as many
     as the process may use. `input_shapes`: {"x": (None, 3, 32, 32)}, in place of the declared ones. Models of a process
     with the same devices and threads share a machine, unless one is given."""
-    graph = model if isinstance(model, Graph) else load_graph(
-        model, weights=weights, seed=seed, format=format, custom_ops=custom_ops)
+    if isinstance(model, Graph):
+        given = {"weights": weights, "seed": seed or None, "format": format, "custom_ops": custom_ops}
+        for name, value in given.items():
+            if value is not None:
+                raise InvalidArgumentError(f"{name} is of files, and the model is a Graph, which has its own")
+        graph = model
+    else:
+        graph = load_graph(model, weights=weights, seed=seed, format=format, custom_ops=custom_ops)
     return Model(graph, device, threads=threads, machine=machine, input_shapes=input_shapes, place=place,
                  fusion=fusion, reuse=reuse, max_plans=max_plans)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import math
 import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -10,10 +12,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from . import _abi
-from ._arrays import (NAMES, Located, describe, empty, is_torch, locate, shape_of, wrap_tensor)
-from ._library import (Exclusive, Handle, Object, check, check_run, encode, encode_name, lib, out, process, ready,
-                       take_text, text)
-from .errors import InvalidArgumentError, UnsupportedError
+from ._arrays import (NAMES, SIZES, VALUES, Located, describe, empty, is_torch, locate, shape_of, wrap_tensor)
+from ._library import (Exclusive, Handle, Object, check, check_run, close_at_exit, encode, encode_name, lib, out,
+                       process, ready, take_text, text)
+from .errors import ClosedError, InvalidArgumentError, UnsupportedError
 from .machine import Machine
 
 if TYPE_CHECKING:
@@ -154,8 +156,8 @@ class Plan(Object):
 
     def compare(self, other: Plan) -> str:
         """A line for each of the first 20 differences; "": there is none."""
-        handle, value = self._held(), out()
-        check(lib.braid_plan_compare(handle.pointer, other._held().pointer, None, ctypes.byref(value)))
+        handle, below, value = self._held(), other._held(), out()
+        check(lib.braid_plan_compare(handle.pointer, below.pointer, None, ctypes.byref(value)))
         return take_text(value)
 
     @property
@@ -262,6 +264,26 @@ def check_place(place: Located, info: ValueInfo, what: str) -> None:
                                    f"{describe(info.dtype, info.shape or ())}")
 
 
+def byte_size(info: ValueInfo) -> int:
+    return math.prod(size or 0 for size in info.shape or ()) * SIZES[VALUES[info.dtype]]
+
+
+Ends = tuple[Any, Sequence[ValueInfo], Sequence[int]]  # addresses, what they are, and how many bytes
+
+
+def refuse_overlap(inputs: Ends, outputs: Ends) -> None:
+    """The library writes outputs while it still reads inputs."""
+    targets, infos, sizes = outputs
+    for index, size in enumerate(sizes):
+        first = targets[index] or 0
+        for (others, named, bytes_of), count, what in ((inputs, len(inputs[2]), "input"), (outputs, index, "output")):
+            for other in range(count):
+                start = others[other] or 0
+                if size and bytes_of[other] and start < first + size and first < start + bytes_of[other]:
+                    raise InvalidArgumentError(f"output {infos[index].name!r} overlaps {what} {named[other].name!r} in "
+                                               "memory, expected an array of its own")
+
+
 def output_list(given: Any, count: int) -> list[Any]:
     """What `out` says, one array or several, as a list."""
     if given is None:
@@ -293,6 +315,9 @@ def gather(inputs: Sequence[Any], expected: Sequence[ValueInfo], results: Sequen
         targets[index] = place.address
         owners.append(place.owner)
         made.append(array)
+    if given is not None:
+        refuse_overlap((addresses, expected, [byte_size(info) for info in expected]),
+                       (targets, results, [byte_size(info) for info in results]))
     return Arrays(addresses, targets, owners, made)
 
 
@@ -320,6 +345,8 @@ class Execution(Exclusive):
         self.plan = plan
         self._cancelling = threading.Lock()
         self._bound: dict[tuple[bool, int], Buffer] = {}
+        self._held_bound: dict[tuple[bool, int], Handle | None] = {}
+        close_at_exit(self)
 
     def run(self, *inputs: Any, out: Any = None) -> Outputs:
         """Runs the plan and returns its output, or a tuple of its outputs."""
@@ -354,12 +381,13 @@ class Execution(Exclusive):
     def wait(self, timeout: float | None = None) -> Outputs:
         """Waits for the end of the run and returns its outputs. TimedOutError after `timeout` seconds: it is still in
         flight."""
-        limit = -1 if timeout is None else max(0, int(timeout * 1e9))
+        limit = -1 if timeout is None or timeout > 9e9 else max(0, int(timeout * 1e9))  # nanoseconds of 64 bits
         with self._alone() as handle:
             arrays = self._flying[0] if self._flying else None
             status = lib.braid_execution_wait(handle.pointer, limit)
             check_run(status, arrays)
             assert arrays is not None
+            self._flying.clear()
             return arrays.value()
 
     def cancel(self) -> None:
@@ -369,8 +397,9 @@ class Execution(Exclusive):
 
     def close(self) -> None:
         """Cancels a run in flight, waits for its end, and frees the execution."""
-        if not self.closed and not process.forked:
-            self.cancel()
+        if not process.forked:
+            with contextlib.suppress(ClosedError):  # by now, by another thread
+                self.cancel()
         super().close()
 
     def _destroy(self, handle: Handle) -> None:
@@ -389,7 +418,14 @@ class Execution(Exclusive):
 
     def _bind(self, is_input: bool, index: int, buffer: Buffer | None, bind: Any) -> None:
         with self._alone() as handle:
-            check(bind(handle.pointer, index, buffer._held().pointer if buffer is not None else None))
+            below = buffer._held() if buffer is not None else None
+            check(bind(handle.pointer, index, below.pointer if below is not None else None))
+            # The memory of an array stays, too, where the buffer over it is closed or the execution goes in a run.
+            before, self._held_bound[is_input, index] = self._held_bound.get((is_input, index)), below
+            if below is not None:
+                handle.hold(below)
+            if before is not None:
+                handle.let_go(before)
             if buffer is None:
                 self._bound.pop((is_input, index), None)
             else:

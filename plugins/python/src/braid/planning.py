@@ -64,10 +64,11 @@ def training_step(model: ModelSource, batch: int, discriminator: ModelSource | N
     """A training step of a model, as the trainer runs it by default, for a forecast."""
     graph, pointer = as_graph(model), out()
     other = as_graph(discriminator) if discriminator is not None else None
+    beside = other._held() if other is not None else None
     with graph._use() as forward:
-        check(ready().braid_planning_step(forward, other._held().pointer if other is not None else None, batch,
+        check(ready().braid_planning_step(forward, beside.pointer if beside is not None else None, batch,
                                           ctypes.byref(pointer)))
-        return Graph._from(pointer, graph._held().keeps)
+        return Graph._from(pointer, graph._held().keeps, beside.keeps if beside is not None else ())
 
 
 @dataclass(frozen=True)

@@ -143,7 +143,8 @@ class Profile(Exclusive):
         options = _abi.braid_profile_options()
         lib.braid_profile_options_init(ctypes.byref(options))
         options.devices, options.threads = keep.text(devices), threads
-        options.graph = graph._held().pointer if graph is not None else None
+        held = graph._held() if graph is not None else None
+        options.graph = held.pointer if held is not None else None
         options.ops, options.sizes, options.beside = keep.text(ops), keep.text(sizes), keep.text(beside)
         options.again = again
         if seconds is not None:

@@ -111,7 +111,7 @@ def quantize(model: ModelSource, data: Data | Sequence[Any], test: Data | None =
                     dataset._reraise()
                 check(status)
             check(lib.braid_graph_clone(result.graph, ctypes.byref(pointer)))
-            return _result(result, Graph._from(pointer))
+            return _result(result, Graph._from(pointer, graph._held().keeps))
         finally:
             lib.braid_quantize_result_deinit(ctypes.byref(result))
 
@@ -128,9 +128,10 @@ def _source(data: Any, test: Data | None, kept: Keep) -> tuple[Any, list[Dataset
         source.input_count = len(tensors)
         return source, []
     datasets = [as_dataset(data, "train")] + ([as_dataset(test, "test")] if test is not None else [])
-    source.calibration = datasets[0]._held().pointer
-    source.test = datasets[1]._held().pointer if len(datasets) > 1 else None
-    kept.append(datasets)
+    handles = [dataset._held() for dataset in datasets]
+    source.calibration = handles[0].pointer
+    source.test = handles[1].pointer if len(handles) > 1 else None
+    kept.append(handles)
     return source, datasets
 
 

@@ -144,7 +144,7 @@ def fill_session_options(options: Any, keep: Keep, *, training: bool = False, fu
     options.training, options.no_fusion, options.no_reuse = training, not fusion, not reuse
     options.place, options.loose_place, options.explain = keep.text(place), loose_place, explain
     options.trace = keep.text(trace)
-    options.timeout_ms = 0 if timeout is None else max(1, int(timeout * 1000))
+    options.timeout_ms = 0 if timeout is None else max(1, int(min(timeout, 1e9) * 1000))  # 30 years, for infinity
 
 
 def session_options(keep: Keep, device: str, threads: int, machine: Machine | None) -> Any:

@@ -136,6 +136,8 @@ class TrainOptions:
                 setattr(options, name, value)
             except TypeError as problem:
                 raise InvalidArgumentError(f"{name} is {value!r}: {problem}") from problem
+            if isinstance(value, int) and getattr(options, name) != value:  # C has taken the lowest bits
+                raise InvalidArgumentError(f"{name} is {value}, which is beyond what the library counts to")
 
 
 _ENUMS = {"optimizer": ("braid_optimizer", "BRAID_"), "schedule": ("braid_schedule", "BRAID_"),
@@ -320,6 +322,7 @@ def interruptible() -> Iterator[Interrupt]:
         yield interrupt
     finally:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    interrupt.raise_if_pressed()  # after the last step, too
 
 
 def _goes_on(answer: Any) -> bool:
@@ -352,10 +355,12 @@ class Trainer(Exclusive):
             status = ready().braid_trainer_create(forward, handles[0].pointer,
                                                   handles[1].pointer if len(handles) > 1 else None,
                                                   ctypes.byref(filled), ctypes.byref(pointer))
-            self._reraise()
-            check(status)
+            if status:
+                self._reraise()
+                check(status)
             graph_keeps = graph._held().keeps
         self._own(Handle(pointer.value, lib.braid_trainer_destroy, handles, below, graph_keeps))
+        self._graph_keeps = graph_keeps  # the model needs these, and not the data
         self.resumed = bool(lib.braid_trainer_resumed(pointer))  # whether it goes on from a checkpoint
         self.history: list[Progress] = []
         self.stopped = False
@@ -383,6 +388,8 @@ class Trainer(Exclusive):
                     goes_on = _goes_on(on_step(progress))
                 if not goes_on:
                     self.stopped = True
+                if process.ending:  # the interpreter waits for a training of a thread that is a daemon
+                    self.stopped, goes_on = True, False
                 return goes_on and not interrupt.pressed
 
             callback = _abi.braid_train_callback(lambda _context, address: guard.call(step, False, address))
@@ -390,9 +397,12 @@ class Trainer(Exclusive):
             status = lib.braid_trainer_run(handle.pointer, callback, None)
         interrupt.raise_if_pressed()
         guard.reraise()
-        self._reraise()
-        if not (status == _abi.BRAID_CANCELLED and self.stopped):
+        if status and not (status == _abi.BRAID_CANCELLED and self.stopped):
+            self._reraise()
             check(status)
+        for data in (self._train, self._test):
+            if data is not None:
+                data._forget()
         return self
 
     def graph(self) -> Graph:
@@ -400,7 +410,7 @@ class Trainer(Exclusive):
         pointer = out()
         with self._alone() as handle:
             check(lib.braid_trainer_model(handle.pointer, ctypes.byref(pointer)))
-            return Graph._from(pointer, handle.keeps)
+            return Graph._from(pointer, self._graph_keeps)
 
     def model(self, device: str = "cpu", **options: Any) -> Model:
         """The same, ready to run (braid.load has the options)."""
@@ -416,7 +426,7 @@ class Trainer(Exclusive):
         pointer = out()
         with self._alone() as handle:
             check(lib.braid_trainer_parameters(handle.pointer, ctypes.byref(pointer)))
-            return Graph._from(pointer, handle.keeps)
+            return Graph._from(pointer, self._graph_keeps)
 
 
 def train(model: ModelSource, data: Data, test: Data | None = None, *, options: TrainOptions | None = None,
@@ -465,19 +475,18 @@ def evaluate(model: ModelSource, data: Data, *, batch: int = 100, device: str = 
 # --- what changes models before training ------------------------------------------------------------------------------
 def replace_head(model: ModelSource, data: Dataset, seed: int = 0) -> Graph:
     """A copy that gives one score for each of the data set's classes: another last layer, for fine-tuning."""
-    graph, pointer = as_graph(model), out()
+    graph, held, pointer = as_graph(model), data._held(), out()
     with graph._use() as forward:
-        check(ready().braid_replace_head(forward, data._held().pointer, seed, ctypes.byref(pointer)))
+        check(ready().braid_replace_head(forward, held.pointer, seed, ctypes.byref(pointer)))
         return Graph._from(pointer, graph._held().keeps)
 
 
 def standardize_input(model: ModelSource, data: Dataset) -> Graph:
     """A copy that takes each number of a sample less its mean over the data set, divided by its deviation."""
-    graph, pointer = as_graph(model), out()
+    graph, held, pointer = as_graph(model), data._held(), out()
     with graph._use() as forward:
-        status = ready().braid_standardize_input(forward, data._held().pointer, ctypes.byref(pointer))
-        data._reraise()
-        check(status)
+        status = ready().braid_standardize_input(forward, held.pointer, ctypes.byref(pointer))
+        data._check(status)
         return Graph._from(pointer, graph._held().keeps)
 
 
@@ -520,7 +529,7 @@ def find_rate(model: ModelSource, data: Data, options: TrainOptions | None = Non
     table and a plot."""
     graph, dataset, keep, guard = as_graph(model), as_dataset(data, "train"), Keep(), Guard()
     filled = make_options(options, changes)._fill(keep, default_registry()._held(), dataset.info.target)
-    rates, search = _abi.braid_rate_options(least, most, steps), _abi.braid_rate_search()
+    rates, search, held = _abi.braid_rate_options(least, most, steps), _abi.braid_rate_search(), dataset._held()
 
     def tell(done: int, total: int, address: int) -> bool:
         one = _abi.braid_rate_point.from_address(address)
@@ -530,7 +539,7 @@ def find_rate(model: ModelSource, data: Data, options: TrainOptions | None = Non
     with graph._use() as pointer, interruptible() as interrupt:
         callback = _abi.braid_rate_callback(lambda _context, done, total, point: guard.call(
             lambda: tell(done, total, point) and not interrupt.pressed, False))
-        status = ready().braid_find_rate(pointer, dataset._held().pointer, ctypes.byref(filled), ctypes.byref(rates),
+        status = ready().braid_find_rate(pointer, held.pointer, ctypes.byref(filled), ctypes.byref(rates),
                                          callback, None, ctypes.byref(search))
         if status:
             interrupt.raise_if_pressed()
