@@ -67,6 +67,14 @@ class Options(Case):
                   "refused(lambda: provider.session(models.classifier(), {'plugins': '/nowhere.so'}))",
                   "/nowhere.yaml", "/nowhere.so")
 
+    def test_places_that_cannot_be(self):
+        """They left every node to the CPU provider."""
+        self.says("for place in ('nonsense', '*=gpu', '*1=cpu *=', '=cpu'):\n"
+                  "    refused(lambda: provider.session(models.classifier(), {'place': place}))\n"
+                  "print(provider.claimed(provider.session(models.classifier(), {'place': 'nothing=cpu *=cpu'})))",
+                  'place: "nonsense", expected pattern=device', "place: gpu is not among the session's devices",
+                  'place: "=cpu", expected', "(9, 1)")
+
     def test_compiled_models_are_not_written(self):
         self.says("refused(lambda: provider.session(models.classifier(), entries={'ep.context_enable': '1'}))",
                   "writes no compiled models (ep.context_enable)")
