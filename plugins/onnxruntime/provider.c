@@ -233,7 +233,7 @@ braid_status braid_ort_provider_create(const braid_ort_options *options, const O
 
 void braid_ort_provider_destroy(void *ep) {
   provider *self = ep;
-  if (!self) return;
+  if (!self || (self->host && braid_ort_host_foreign(self->host))) return;
   braid_weights_release(self->weights);
   braid_ort_host_close(self->host);
   braid_free(NULL, self);

@@ -252,6 +252,46 @@ class Loading(Case):
                           done.stderr)
 
 
+class Forks(Case):
+    def test_copy_has_no_threads(self):
+        """It waited for ever for those of the devices."""
+        self.says("""
+            import signal
+            def copy(call):
+                sys.stdout.flush()
+                process = os.fork()
+                if process == 0:
+                    signal.alarm(60)
+                    try:
+                        print(call(), flush=True)
+                    except Exception as error:
+                        print(error, flush=True)
+                    os._exit(0)
+                print("ended with", os.waitpid(process, 0)[1])
+            def session(threads): # ONNX Runtime waits for threads of its own when it is destroyed in a copy
+                return provider.session(models.classifier(), {"threads": threads},
+                                        setup=lambda settings: setattr(settings, "intra_op_num_threads", 1))
+            def runs(threads):
+                return np.array_equal(session(threads).run(None, x)[0], y)
+            single = session(1)
+            y = single.run(None, x)[0]
+            copy(lambda: ("first", runs(2)))
+            team = session(2)
+            print("team", np.array_equal(team.run(None, x)[0], y))
+            copy(lambda: ("run", team.run(None, x)))
+            copy(lambda: ("new", runs(2)))
+            copy(lambda: ("single", np.array_equal(single.run(None, x)[0], y), runs(1)))
+            def drop():
+                global single, team
+                single = team = None
+                gc.collect()
+                return "dropped"
+            copy(drop)
+            print("still", np.array_equal(team.run(None, x)[0], y), np.array_equal(single.run(None, x)[0], y))
+            """, "('first', True)", "team True", "Braid: not supported: c1 (group of 9 nodes): this process was forked",
+                  "Braid: not supported: this process was forked", "('single', True, True)", "dropped\nended with 0", "still True True")
+
+
 class Messages(Case):
     def test_reason_of_what_is_left_once(self):
         text = self.says("""
