@@ -289,7 +289,8 @@ class Forks(Case):
             copy(drop)
             print("still", np.array_equal(team.run(None, x)[0], y), np.array_equal(single.run(None, x)[0], y))
             """, "('first', True)", "team True", "Braid: not supported: c1 (group of 9 nodes): this process was forked",
-                  "Braid: not supported: this process was forked", "('single', True, True)", "dropped\nended with 0", "still True True")
+                  "Braid: not supported: this process was forked", "('single', True, True)",
+                  "dropped\nended with 0", "still True True")
 
 
 class Messages(Case):
