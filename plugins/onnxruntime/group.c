@@ -66,7 +66,8 @@ static OrtStatus *group_compute(void *info, void *state, OrtKernelContext *conte
   braid_ort_group *group = info;
   braid_ort_call *call = NULL;
   (void)state;
-  braid_status status = braid_ort_plans_call(group->plans, &call);
+  braid_status status = braid_ort_host_check(group->host);
+  if (status == BRAID_OK) status = braid_ort_plans_call(group->plans, &call);
   if (status == BRAID_OK) status = group_run(group, context, call);
   if (status == BRAID_OK) return NULL;
   return braid_ort_status(braid_fail(status, "%s: %s", group->name, braid_error_detail()));
@@ -127,7 +128,7 @@ braid_status braid_ort_group_create(const braid_ort_group_options *options, brai
 }
 
 void braid_ort_group_destroy(braid_ort_group *group) {
-  if (!group) return;
+  if (!group || braid_ort_host_foreign(group->host)) return;
   braid_ort_plans_destroy(group->plans);
   braid_free(NULL, group->places);
   braid_free(NULL, group);

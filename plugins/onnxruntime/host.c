@@ -14,11 +14,52 @@ struct braid_ort_host {
   braid_machine *machine;
   braid_ort_options options; /* those that choose the machine count */
   size_t users;
+  unsigned forks; /* when it was made */
   atomic_bool lost;
 };
 
 static pthread_mutex_t g_lock = PTHREAD_MUTEX_INITIALIZER;
 static braid_ort_host *g_hosts; /* under g_lock: open machines of the process */
+
+/* --- forks: the copy of a process has none of its threads, and whoever waits for one waits for ever --- */
+
+static atomic_uint g_forks;      /* from the first process that had the library to this one */
+static atomic_bool g_has_teams;  /* a machine with threads was made */
+static atomic_bool g_lost_teams; /* in a process of which this is a copy */
+
+static bool options_need_threads(const braid_ort_options *options) {
+  return options->threads != 1 || strcmp(options->device, "cpu") != 0;
+}
+
+/* In the copy. Whatever held the lock is not there; the machines are those of the other process. */
+static void fork_forget(void) {
+  (void)pthread_mutex_init(&g_lock, NULL);
+  g_hosts = NULL;
+  atomic_fetch_add(&g_forks, 1);
+  if (atomic_load(&g_has_teams)) atomic_store(&g_lost_teams, true);
+}
+
+static void fork_watch(void) {
+  (void)pthread_atfork(NULL, NULL, fork_forget);
+}
+
+static braid_status fork_refuse(void) {
+  return braid_fail(BRAID_UNSUPPORTED,
+                    "this process was forked from one in which sessions had devices with threads open, and has none of "
+                    "these threads. Create sessions after the fork, or all of them with the options device cpu and "
+                    "threads 1");
+}
+
+bool braid_ort_host_foreign(const braid_ort_host *host) {
+  return host->forks != atomic_load(&g_forks);
+}
+
+braid_status braid_ort_host_check(const braid_ort_host *host) {
+  bool gone = braid_ort_host_foreign(host) && options_need_threads(&host->options);
+  return gone ? fork_refuse() : BRAID_OK;
+}
+
+/* --- open and close --- */
 
 static bool host_serves(braid_ort_host *host, const braid_ort_options *options) {
   return !atomic_load(&host->lost) && host->options.threads == options->threads &&
@@ -52,6 +93,8 @@ static braid_status host_create(const braid_ort_options *options, const OrtLogge
   if (!host) return braid_fail(BRAID_NO_MEMORY, "there is no memory for a machine");
   host->options = *options;
   host->users = 1;
+  host->forks = atomic_load(&g_forks);
+  if (options_need_threads(options)) atomic_store(&g_has_teams, true);
   braid_status status = host_fill(host, logger);
   if (status == BRAID_OK)
     *out = host;
@@ -61,8 +104,12 @@ static braid_status host_create(const braid_ort_options *options, const OrtLogge
 }
 
 braid_status braid_ort_host_open(const braid_ort_options *options, const OrtLogger *logger, braid_ort_host **out) {
+  static pthread_once_t watched = PTHREAD_ONCE_INIT;
   braid_status status = BRAID_OK;
   *out = NULL;
+  (void)pthread_once(&watched, fork_watch);
+  /* OpenMP goes on to wait for threads that this thread had before the fork, even for a machine made afterwards. */
+  if (atomic_load(&g_lost_teams) && options_need_threads(options)) return fork_refuse();
   pthread_mutex_lock(&g_lock);
   for (braid_ort_host *host = g_hosts; host && !*out; host = host->next)
     if (host_serves(host, options)) *out = host;
@@ -80,7 +127,7 @@ braid_status braid_ort_host_open(const braid_ort_options *options, const OrtLogg
 }
 
 void braid_ort_host_close(braid_ort_host *host) {
-  if (!host) return;
+  if (!host || braid_ort_host_foreign(host)) return;
   pthread_mutex_lock(&g_lock);
   bool last = --host->users == 0;
   for (braid_ort_host **link = &g_hosts; last && *link; link = &(*link)->next) {

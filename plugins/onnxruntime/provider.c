@@ -186,6 +186,28 @@ static OrtStatus *provider_is_concurrent(void *ep, bool *supported) {
 
 /* --- create --- */
 
+static braid_status empty_graph_plan(braid_graph *graph, const provider *self) {
+  braid_value_id input;
+  braid_plan *plan = NULL;
+  braid_plan_options options = provider_plan_options(self);
+  TRY(braid_graph_add_input(graph, "x", &(braid_desc){.dtype = BRAID_F32, .rank = 1, .dims = {1}}, &input));
+  TRY(braid_graph_add_output(graph, input));
+  braid_status status = braid_plan_create(braid_ort_host_machine(self->host), graph, &options, &plan);
+  braid_plan_release(plan);
+  return status;
+}
+
+/* A list of places that is wrong fails for a graph without nodes as well. Asked node by node, it would leave them all
+ * to the framework. */
+static braid_status places_check(const provider *self) {
+  braid_graph *graph = NULL;
+  if (!self->options.place[0]) return BRAID_OK;
+  TRY(braid_graph_create(NULL, "places", &graph));
+  braid_status status = empty_graph_plan(graph, self);
+  braid_graph_destroy(graph);
+  return status;
+}
+
 braid_status braid_ort_provider_create(const braid_ort_options *options, const OrtLogger *lasting,
                                        const OrtLogger *session, void **ep) {
   *ep = NULL;
@@ -200,6 +222,7 @@ braid_status braid_ort_provider_create(const braid_ort_options *options, const O
   self->options = *options;
   self->logger = session;
   braid_status status = braid_ort_host_open(options, lasting, &self->host);
+  if (status == BRAID_OK) status = places_check(self);
   if (status == BRAID_OK) status = braid_weights_create(braid_ort_host_machine(self->host), &self->weights);
   if (status == BRAID_OK)
     *ep = self;
@@ -210,7 +233,7 @@ braid_status braid_ort_provider_create(const braid_ort_options *options, const O
 
 void braid_ort_provider_destroy(void *ep) {
   provider *self = ep;
-  if (!self) return;
+  if (!self || (self->host && braid_ort_host_foreign(self->host))) return;
   braid_weights_release(self->weights);
   braid_ort_host_close(self->host);
   braid_free(NULL, self);

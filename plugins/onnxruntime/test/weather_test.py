@@ -3,11 +3,14 @@
 Each test runs in a process of its own, since some lose a device or unload the library; a crash is a failure. Devices are
 lost by the plug-in that BRAID_PLUGIN_METERED names (tests/plugins/metered.c); without it that test is skipped."""
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
 import textwrap
 import unittest
+
+import provider
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 HEAD = f"""
@@ -29,8 +32,10 @@ def refused(call):
 
 class Case(unittest.TestCase):
     def run_script(self, script, environment=None):
+        """`environment`: variables beside those of this process; None: without this one."""
+        variables = {name: value for name, value in {**os.environ, **(environment or {})}.items() if value is not None}
         done = subprocess.run([sys.executable, "-c", HEAD + textwrap.dedent(script)], capture_output=True, text=True,
-                              timeout=300, env={**os.environ, **(environment or {})})
+                              timeout=300, env=variables)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         return done.stdout + done.stderr
 
@@ -61,6 +66,14 @@ class Options(Case):
         self.says("refused(lambda: provider.session(models.classifier(), {'platform': '/nowhere.yaml'}))\n"
                   "refused(lambda: provider.session(models.classifier(), {'plugins': '/nowhere.so'}))",
                   "/nowhere.yaml", "/nowhere.so")
+
+    def test_places_that_cannot_be(self):
+        """They left every node to the CPU provider."""
+        self.says("for place in ('nonsense', '*=gpu', '*1=cpu *=', '=cpu'):\n"
+                  "    refused(lambda: provider.session(models.classifier(), {'place': place}))\n"
+                  "print(provider.claimed(provider.session(models.classifier(), {'place': 'nothing=cpu *=cpu'})))",
+                  'place: "nonsense", expected pattern=device', "place: gpu is not among the session's devices",
+                  'place: "=cpu", expected', "(9, 1)")
 
     def test_compiled_models_are_not_written(self):
         self.says("refused(lambda: provider.session(models.classifier(), entries={'ep.context_enable': '1'}))",
@@ -205,6 +218,79 @@ class Lifetimes(Case):
 
     def test_session_that_lives_to_the_end(self):
         self.says("run = provider.session(models.classifier())\nprint(run.run(None, x)[0].shape)", "(1, 10)")
+
+
+class Loading(Case):
+    """OpenMP prints what it read when it is loaded; a program that this one starts, what is in the environment then."""
+    SCRIPT = """
+        import subprocess
+        print(subprocess.run(["env"], capture_output=True, text=True).stdout)
+        """
+    ASKED = {"OMP_DISPLAY_ENV": "verbose", "OMP_WAIT_POLICY": None, "GOMP_SPINCOUNT": None}
+
+    def test_openmp_spins_for_a_short_time(self):
+        text = self.says(self.SCRIPT, "GOMP_SPINCOUNT = '10000'", environment=self.ASKED)
+        self.assertNotIn("\nGOMP_SPINCOUNT=", text)
+
+    def test_what_the_user_set_counts(self):
+        self.says(self.SCRIPT, "GOMP_SPINCOUNT = '77'", "\nGOMP_SPINCOUNT=77\n",
+                  environment={**self.ASKED, "GOMP_SPINCOUNT": "77"})
+        text = self.says(self.SCRIPT, environment={**self.ASKED, "OMP_WAIT_POLICY": "active"})
+        self.assertNotIn("GOMP_SPINCOUNT = '10000'", text)
+
+    def test_openmp_that_was_loaded_before(self):
+        self.says("run = provider.session(models.classifier(), {'threads': 2})\n"
+                  "print(provider.claimed(run), len(run.run(None, x)))", "(9, 1) 1",
+                  environment={**self.ASKED, "LD_PRELOAD": "libgomp.so.1"})
+
+    def test_the_provider_is_missing(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = shutil.copy(provider.PLUGIN, folder)
+            script = f"import onnxruntime as ort; ort.register_execution_provider_library('braid', {path!r})"
+            done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=300)
+            self.assertIn("Braid: the provider cannot be loaded: libbraid_onnxruntime_provider.so: cannot open",
+                          done.stderr)
+
+
+class Forks(Case):
+    def test_copy_has_no_threads(self):
+        """It waited for ever for those of the devices."""
+        self.says("""
+            import signal
+            def copy(call):
+                sys.stdout.flush()
+                process = os.fork()
+                if process == 0:
+                    signal.alarm(60)
+                    try:
+                        print(call(), flush=True)
+                    except Exception as error:
+                        print(error, flush=True)
+                    os._exit(0)
+                print("ended with", os.waitpid(process, 0)[1])
+            def session(threads): # ONNX Runtime waits for threads of its own when it is destroyed in a copy
+                return provider.session(models.classifier(), {"threads": threads},
+                                        setup=lambda settings: setattr(settings, "intra_op_num_threads", 1))
+            def runs(threads):
+                return np.array_equal(session(threads).run(None, x)[0], y)
+            single = session(1)
+            y = single.run(None, x)[0]
+            copy(lambda: ("first", runs(2)))
+            team = session(2)
+            print("team", np.array_equal(team.run(None, x)[0], y))
+            copy(lambda: ("run", team.run(None, x)))
+            copy(lambda: ("new", runs(2)))
+            copy(lambda: ("single", np.array_equal(single.run(None, x)[0], y), runs(1)))
+            def drop():
+                global single, team
+                single = team = None
+                gc.collect()
+                return "dropped"
+            copy(drop)
+            print("still", np.array_equal(team.run(None, x)[0], y), np.array_equal(single.run(None, x)[0], y))
+            """, "('first', True)", "team True", "Braid: not supported: c1 (group of 9 nodes): this process was forked",
+                  "Braid: not supported: this process was forked", "('single', True, True)",
+                  "dropped\nended with 0", "still True True")
 
 
 class Messages(Case):
