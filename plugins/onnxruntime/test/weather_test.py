@@ -208,6 +208,21 @@ class Lifetimes(Case):
 
 
 class Messages(Case):
+    def test_names_cut_within_a_character(self):
+        """Python shows an empty message where a sentence is not UTF-8."""
+        self.says("""
+            feed = {"x": np.ones(24, np.float32), "shape": np.int64([5, 5])}
+            for begin in ("", "a", "ab"):
+                model = models.reshape()
+                for i, node in enumerate(model.graph.node):
+                    node.name = begin + "\\u4e16\\u754c" * 60 + str(i)
+                run = provider.session(model)
+                try:
+                    run.run(None, feed)
+                except Exception as error:
+                    print(begin, ascii(error))
+            """, *(rf"Braid: invalid graph: {begin}\u4e16\u754c" for begin in ("", "a", "ab")))
+
     def test_reason_of_what_is_left_once(self):
         text = self.says("""
             def setup(settings): settings.log_severity_level = 2
