@@ -157,9 +157,10 @@ static braid_status plan_bind(const braid_ort_plans *plans, const braid_ort_call
     bound[i] = false;
     braid_status status = plan_attempt(plans, call, bound, &plan);
     bound[i] = status != BRAID_OK;
-    if (status != BRAID_OK) continue;
+    if (plan_refused(status)) continue;
     braid_plan_release(*out);
     *out = plan;
+    TRY(status); /* memory or the device ended: that says nothing of the input */
   }
   return BRAID_OK;
 }
