@@ -217,6 +217,24 @@ static OrtStatus *provider_is_concurrent(void *ep, bool *supported) {
 
 /* --- create --- */
 
+/* Plans a graph without nodes: devices that `place` names wrongly would else be a reason to leave every node. */
+static braid_status place_check(const provider *self) {
+  braid_graph *graph = NULL;
+  braid_plan *plan = NULL;
+  braid_desc desc;
+  braid_value_id value;
+  braid_plan_options options = provider_plan_options(self);
+  if (!options.place) return BRAID_OK;
+  TRY(braid_graph_create(NULL, "place", &graph));
+  braid_status status = braid_desc_init(&desc, BRAID_F32, 0, NULL);
+  if (status == BRAID_OK) status = braid_graph_add_input(graph, "value", &desc, &value);
+  if (status == BRAID_OK) status = braid_graph_add_output(graph, value);
+  if (status == BRAID_OK) status = braid_plan_create(braid_ort_host_machine(self->host), graph, &options, &plan);
+  braid_plan_release(plan);
+  braid_graph_destroy(graph);
+  return status;
+}
+
 braid_status braid_ort_provider_create(const braid_ort_options *options, const OrtLogger *lasting,
                                        const OrtLogger *session, void **ep) {
   *ep = NULL;
@@ -231,6 +249,7 @@ braid_status braid_ort_provider_create(const braid_ort_options *options, const O
   self->options = *options;
   self->logger = session;
   braid_status status = braid_ort_host_open(options, lasting, &self->host);
+  if (status == BRAID_OK) status = place_check(self);
   if (status == BRAID_OK) status = braid_weights_create(braid_ort_host_machine(self->host), &self->weights);
   if (status == BRAID_OK)
     *ep = self;

@@ -50,12 +50,18 @@ class Options(Case):
         self.says("refused(lambda: provider.session(models.classifier(), {'threads': '-1'}))\n"
                   "refused(lambda: provider.session(models.classifier(), {'plans': '0'}))\n"
                   "refused(lambda: provider.session(models.classifier(), {'fusion': 'perhaps'}))",
-                  'option threads is "-1": a number from 0 to 4096 is allowed',
+                  'option threads is "-1": a number from 0 to 1024 is allowed',
                   'option plans is "0": a number from 1 to 4096 is allowed', 'option fusion is "perhaps": 0 or 1')
 
     def test_wrong_device(self):
         self.says("refused(lambda: provider.session(models.classifier(), {'device': 'gpu7'}))",
                   "there is no device gpu7; there are: cpu")
+
+    def test_place_on_a_device_that_is_not_there(self):
+        self.says("""
+            refused(lambda: provider.session(models.classifier(), {"place": "c1=gpu7"}))
+            print(provider.claimed(provider.session(models.classifier(), {"place": "c1=cpu nobody=cpu"})))
+            """, "place: gpu7 is not among the session's devices; these are cpu", "(9, 1)")
 
     def test_files_that_are_not_there(self):
         self.says("refused(lambda: provider.session(models.classifier(), {'platform': '/nowhere.yaml'}))\n"
