@@ -50,9 +50,9 @@ typedef struct braid_plan_options {
   /* A training plan chooses the layouts in which parameters and states are stored. If its executions will use weights
    * that another plan is using already, set them here: their layouts are then kept. NULL: none. */
   struct braid_weights *weights;
-  /* Runs are made in the thread that calls braid_execution_run, where all tasks are for one queue of a device that works
-   * in the host's memory and the queue is idle: for programs that keep a thread for each device. Small plans do so in
-   * any case. */
+  /* Runs are made in the thread that calls braid_execution_run, where all tasks are for one queue of a device that
+   * works in the host's memory and the queue is idle: for programs that keep a thread for each device. Small plans do
+   * so in any case. */
   bool callers_thread;
   /* The layouts in which the caller's memory of inputs and outputs lies, one for each of the graph's; NULL: all PLAIN.
    * Kernels read and write that memory in place where they can work in the layout, else it is converted in each run.

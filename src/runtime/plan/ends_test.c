@@ -39,7 +39,11 @@ static const ends_case kCases[] = {
     {"MaxPool", 1, {{2, 45, 9, 8}}, {"BHWC"}, "BHWC", {{"kernel_shape", {3, 2}, 2}, {"pads", {1, 1, 1, 0}, 4}}},
     {"AveragePool", 1, {{2, 45, 9, 8}}, {"BHWC"}, "BHWC", {{"kernel_shape", {3, 2}, 2}, {"pads", {1, 1, 1, 0}, 4}}},
     {"AveragePool", 1, {{2, 6, 9, 8}}, {"BHWC"}, "BHWC", {{"kernel_shape", {3, 2}, 2}}},
-    {"AveragePoolGrad", 1, {{2, 45, 7, 7}}, {"BHWC"}, "BHWC",
+    {"AveragePoolGrad",
+     1,
+     {{2, 45, 7, 7}},
+     {"BHWC"},
+     "BHWC",
      {{"kernel_shape", {3, 2}, 2}, {"input_shape", {9, 8}, 2}}},
     {"Relu", 1, {{2, 45, 7, 7}}, {"BHWC"}, "BHWC", {{NULL}}},
     {"Add", 2, {{2, 5, 7, 7}, {2, 5, 7, 7}}, {"BHWC", "plain"}, "BHWC", {{NULL}}},
@@ -59,8 +63,7 @@ static void reorder(const char *layout, const int64_t *dims, const float *plain,
   for (int64_t i = 0, at = 0; i < dims[0]; i++)
     for (int64_t j = 0; j < dims[1]; j++)
       for (int64_t k = 0; k < dims[2]; k++)
-        for (int64_t l = 0; l < dims[3]; l++)
-          out[place_of(layout, dims, (const int64_t[]){i, j, k, l})] = plain[at++];
+        for (int64_t l = 0; l < dims[3]; l++) out[place_of(layout, dims, (const int64_t[]){i, j, k, l})] = plain[at++];
 }
 
 static braid_graph *ends_graph(const ends_case *c) {

@@ -83,8 +83,8 @@ static braid_status source(braid_plan *plan, braid_value_id id, int space, braid
     for (size_t i = 0; i < plan->graph->input_count; i++)
       if (plan->graph->inputs[i] == id) index = (int)i;
     layout = plan->input_layouts ? plan->input_layouts[index] : BRAID_LAYOUT_PLAIN;
-    BRAID_TRY(braid_plan_new_instance(plan, id, braid_plan_input_space(plan, id), layout, BRAID_STORAGE_INPUT, true,
-                                      out));
+    BRAID_TRY(
+        braid_plan_new_instance(plan, id, braid_plan_input_space(plan, id), layout, BRAID_STORAGE_INPUT, true, out));
     plan->storages[plan->instances[*out].storage].index = index;
     return BRAID_OK;
   }

@@ -479,8 +479,8 @@ static braid_status keep_layouts(braid_plan *plan, const braid_layout *given, co
 /* The layouts of the caller's memory: what makes an output is told of them, and what reads an input. */
 static braid_status plan_set_ends(braid_plan *plan, const braid_plan_options *options) {
   const braid_graph *graph = plan->graph;
-  BRAID_TRY(keep_layouts(plan, options->input_layouts, graph->inputs, graph->input_count, "input",
-                         &plan->input_layouts));
+  BRAID_TRY(
+      keep_layouts(plan, options->input_layouts, graph->inputs, graph->input_count, "input", &plan->input_layouts));
   return keep_layouts(plan, options->output_layouts, graph->outputs, graph->output_count, "output",
                       &plan->output_layouts);
 }
