@@ -59,12 +59,10 @@ braid_status braid_ort_plans_call(braid_ort_plans *plans, braid_ort_call **out) 
   return *out ? BRAID_OK : call_create(plans, out);
 }
 
-enum { KEY_BYTES = BRAID_ORT_GIVEN_MAX * sizeof(int64_t) };
-
 /* Of any type: what another group has computed from shapes is an input of this one. */
 static bool input_may_bind(braid_dtype dtype, int rank, const int64_t *dims) {
   size_t size = braid_dtype_size(dtype);
-  return size && (rank == 0 || (rank == 1 && dims[0] <= (int64_t)(KEY_BYTES / size)));
+  return size && (rank == 0 || (rank == 1 && dims[0] <= (int64_t)(BRAID_ORT_CONTENTS / size)));
 }
 
 static size_t input_bytes(const plans_input *input, const int64_t *dims) {
@@ -86,10 +84,10 @@ static braid_status call_key(const braid_ort_plans *plans, braid_ort_call *call)
     const plans_input *input = &plans->inputs[i];
     if (!input->bound) continue;
     size_t bytes = input_bytes(input, call->dims[i]);
-    if (bytes > KEY_BYTES)
+    if (bytes > BRAID_ORT_CONTENTS)
       return braid_fail(BRAID_UNSUPPORTED,
                         "shapes follow from the contents of input %zu, which has %zu bytes: at most %zu", i, bytes,
-                        (size_t)KEY_BYTES);
+                        (size_t)BRAID_ORT_CONTENTS);
     memcpy(at, call->inputs[i], bytes);
     at += bytes;
   }
@@ -343,7 +341,7 @@ static void plans_read_inputs(braid_ort_plans *plans) {
     *input = (plans_input){.rank = desc.rank, .dtype = desc.dtype};
     input->may_bind = input_may_bind(desc.dtype, desc.rank, desc.dims);
     plans->key_capacity += (size_t)desc.rank * sizeof(int64_t);
-    if (input->may_bind) plans->key_capacity += KEY_BYTES;
+    if (input->may_bind) plans->key_capacity += BRAID_ORT_CONTENTS;
   }
 }
 

@@ -184,6 +184,16 @@ def late_limit():
                  [constant("zero", 0), constant("first", 0, np.float64), constant("step", 1, np.float64)])
 
 
+def late_sizes(count=100):
+    """As above: the sizes of many parts."""
+    nodes = [node("Shape", "x", "s"), node("Gather", "s zero", "rows"), node("Expand", "rows count", "sizes"),
+             node("Relu", "x", "r"), node("RandomUniformLike", "r", "n", low=0.0, high=1e-30), node("Add", "r n", "a"),
+             node("Tile", "a count", "many"), node("Split", "many sizes", " ".join(f"p{i}" for i in range(count)), axis=0),
+             node("Add", f"p0 p{count - 1}", "y")]
+    return model(nodes, [value("x", FLOAT, "rows")], [value("y", FLOAT, None), value("sizes", INT64, count)],
+                 [constant("zero", 0), constant("count", [count])])
+
+
 def expansion():
     """Repeats a row as often as an input says: memory for any amount."""
     return model([node("Expand", "x shape", "e"), node("ReduceMax", "e", "y", keepdims=0)],

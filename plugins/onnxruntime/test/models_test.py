@@ -76,6 +76,8 @@ class Networks(Case):
             settings.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
         self.same(models.late_limit(), [{"x": random.random((n, 8), np.float32)} for n in (3, 5, 3)], all_ours=False,
                   groups=2, setup=plain)
+        self.same(models.late_sizes(), [{"x": random.random(n, np.float32)} for n in (3, 2)], all_ours=False, groups=2,
+                  setup=plain)
 
     def test_shape_that_is_an_input(self):
         x = random.random(24, np.float32)
