@@ -1,7 +1,6 @@
 #include "plans.h"
 
 #include <pthread.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "braid/allocator.h"
@@ -174,12 +173,8 @@ static braid_status plan_first(braid_ort_plans *plans, const braid_ort_call *cal
   bool *bound = braid_zalloc_array(NULL, plans->input_count + 1, sizeof *bound);
   if (!bound) return braid_fail(BRAID_NO_MEMORY, "there is no memory for a plan");
   braid_status status = plan_attempt(plans, call, bound, out);
-  if (plan_refused(status) && call && plans_may_bind(plans)) {
-    char first[1024];
-    snprintf(first, sizeof first, "%s", braid_error_detail());
-    braid_status again = plan_bind(plans, call, bound, out);
-    status = plan_refused(again) ? braid_fail(status, "%s", first) : again;
-  }
+  /* If that fails too, it says what is wrong with the contents; without them, only that they must be known. */
+  if (plan_refused(status) && call && plans_may_bind(plans)) status = plan_bind(plans, call, bound, out);
   if (status == BRAID_OK) {
     pthread_mutex_lock(&plans->lock);
     for (size_t i = 0; i < plans->input_count; i++) plans->inputs[i].bound = bound[i];

@@ -181,7 +181,8 @@ class Inputs(Case):
             open_run = provider.session(models.shapes())
             refused(lambda: provider.session(models.reshape()).run(None, {"x": np.ones(24, np.float32),
                                                                        "shape": np.int64([5, 5])}))
-            """, "Got invalid dimensions", "Unexpected input data type", "Braid: ", "Reshape")
+            """, "Got invalid dimensions", "Unexpected input data type", "Braid: ",
+            "Reshape): 24 elements do not fit the shape")
 
 
 class Lifetimes(Case):
