@@ -84,12 +84,17 @@ def feeds(session, batch):
 
 
 def error(ours, theirs):
-    """The largest difference of any output, in units of its largest value."""
+    """The largest difference of any output, in units of its largest value; infinite where shapes differ, or one has a
+    number and the other has none."""
     worst = 0.0
-    for a, b in zip(ours, theirs):
+    for a, b in zip(ours, theirs, strict=True):
         a, b = np.asarray(a, np.float64), np.asarray(b, np.float64)
-        if b.size:
-            worst = max(worst, float(np.max(np.abs(a - b)) / max(np.max(np.abs(b)), 1e-30)))
+        if a.shape != b.shape:
+            return np.inf
+        differ = ~((a == b) | (np.isnan(a) & np.isnan(b)))
+        if differ.any():
+            off = float(np.max(np.abs(a - b)[differ]) / max(np.max(np.abs(b)), 1e-30))
+            worst = max(worst, off if np.isfinite(off) else np.inf)
     return worst
 
 

@@ -30,11 +30,36 @@ const char *braid_ort_connect(const OrtApiBase *base, bool *too_old) {
   return text;
 }
 
+/* Bytes of the UTF-8 character that starts here; 0: none does. */
+static int character_bytes(const unsigned char *at) {
+  static const uint32_t kLeast[] = {0, 0x80, 0x800, 0x10000};
+  int more = *at >= 0xf0 ? 3 : *at >= 0xe0 ? 2 : *at >= 0xc0 ? 1 : 0;
+  if (more == 0) return *at < 0x80;
+  uint32_t code = *at & (0x3fu >> more);
+  for (int i = 1; i <= more; i++) {
+    if ((at[i] & 0xc0) != 0x80) return 0;
+    code = code << 6 | (at[i] & 0x3fu);
+  }
+  bool surrogate = code >= 0xd800 && code < 0xe000;
+  return *at < 0xf8 && code >= kLeast[more] && code <= 0x10ffff && !surrogate ? more + 1 : 0;
+}
+
+/* Names are cut to length, perhaps within a character, and paths may hold any bytes; Python shows nothing of a message
+ * that is not UTF-8. */
+static void text_mend(char *text) {
+  for (char *at = text; *at;) {
+    int bytes = character_bytes((const unsigned char *)at);
+    if (bytes == 0) *at = '?';
+    at += bytes ? bytes : 1;
+  }
+}
+
 OrtStatus *braid_ort_status(braid_status status) {
   if (status == BRAID_OK) return NULL;
   char text[2048];
   const char *detail = braid_error_detail();
   snprintf(text, sizeof text, "Braid: %s%s%s", braid_status_text(status), detail[0] ? ": " : "", detail);
+  text_mend(text);
   braid_ort_code code = BRAID_ORT_FAIL;
   if (status == BRAID_INVALID_ARGUMENT || status == BRAID_OUT_OF_RANGE) code = BRAID_ORT_INVALID_ARGUMENT;
   if (status == BRAID_INVALID_GRAPH || status == BRAID_INVALID_FILE) code = BRAID_ORT_INVALID_GRAPH;

@@ -20,7 +20,7 @@ static void class_inputs(const braid_ort_view *view, braid_ort_class *classes) {
     if (value->data)
       classes[i] = BRAID_ORT_SHAPED;
     else if (value->input && !view->inner &&
-             braid_ort_may_be_given(braid_ort_dtype(value->type), value->rank, value->dims, false))
+             braid_ort_may_be_given(braid_ort_dtype(value->type), value->rank, value->dims))
       classes[i] = BRAID_ORT_GIVEN;
   }
 }

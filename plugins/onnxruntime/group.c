@@ -8,7 +8,7 @@
 
 struct braid_ort_group {
   braid_ort_compute_table table; /* first: the framework knows the group by it */
-  braid_ort_plans *plans;
+  braid_ort_plans *plans;        /* NULL: nothing reads what the group computes, so it computes nothing */
   braid_ort_host *host;
   size_t input_count, output_count;
   size_t *places; /* of the graph's inputs and then outputs: their index among those of the framework's node */
@@ -66,6 +66,7 @@ static OrtStatus *group_compute(void *info, void *state, OrtKernelContext *conte
   braid_ort_group *group = info;
   braid_ort_call *call = NULL;
   (void)state;
+  if (!group->plans) return NULL;
   braid_status status = braid_ort_host_check(group->host);
   if (status == BRAID_OK) status = braid_ort_plans_call(group->plans, &call);
   if (status == BRAID_OK) status = group_run(group, context, call);
@@ -90,6 +91,7 @@ static braid_status group_fill(braid_ort_group *group, const braid_ort_group_opt
                                const braid_ort_piece *piece) {
   braid_graph *graph = NULL;
   bool open = false;
+  if (piece->output_count == 0) return BRAID_OK;
   TRY(braid_ort_piece_parse(view, piece, &graph));
   braid_ort_plans_options plans = {braid_ort_host_machine(options->host), options->weights, options->plan,
                                    options->plans};
@@ -100,7 +102,7 @@ static braid_status group_fill(braid_ort_group *group, const braid_ort_group_opt
     const braid_ort_value *value = &view->values[piece->inputs[i]];
     for (int d = 0; d < value->rank; d++) open = open || value->dims[d] < 0;
   }
-  return open ? BRAID_OK : braid_ort_plans_settle(group->plans);
+  return open ? BRAID_OK : braid_ort_plans_settle(group->plans, options->checked);
 }
 
 braid_status braid_ort_group_create(const braid_ort_group_options *options, braid_ort_view *view,

@@ -12,6 +12,7 @@ typedef struct braid_ort_group_options {
   braid_weights *weights; /* shared by the groups of a session */
   braid_plan_options plan;
   size_t plans; /* kept at a time */
+  bool checked; /* the framework refuses inputs of other shapes than the group's are declared with */
 } braid_ort_group_options;
 
 /* Reads the group. If all of its shapes are known, its plan and first execution are made now. `places` has the index of

@@ -22,7 +22,7 @@ static const struct option {
     {"plugins", OPTION_TEXT, offsetof(braid_ort_options, plugins), 0, 0},
     {"cache", OPTION_TEXT, offsetof(braid_ort_options, cache), 0, 0},
     {"place", OPTION_TEXT, offsetof(braid_ort_options, place), 0, 0},
-    {"threads", OPTION_INT, offsetof(braid_ort_options, threads), 0, 4096},
+    {"threads", OPTION_INT, offsetof(braid_ort_options, threads), 0, 1024},
     {"fusion", OPTION_BOOL, offsetof(braid_ort_options, fusion), 0, 1},
     {"plans", OPTION_SIZE, offsetof(braid_ort_options, plans), 1, 4096},
     {"min_nodes", OPTION_SIZE, offsetof(braid_ort_options, least), 1, 1000000},

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 #include <pthread.h>
 
+#include "oom.h"
 #include "plans.h"
 
 #define OK(call) assert_int_equal(call, BRAID_OK)
@@ -120,6 +121,67 @@ static void test_contents_that_shapes_follow_from(void **state) {
   drop_plans(plans, machine, weights);
 }
 
+/* y = relu(x) in a shape that a second input gives; x is short enough to determine shapes too, but does not. */
+static braid_graph *short_graph(const braid_allocator *allocator) {
+  braid_graph *graph;
+  braid_desc desc;
+  braid_value_id inputs[2], y = 0, z = 0;
+  OK(braid_graph_create(allocator, "short", &graph));
+  OK(braid_desc_init(&desc, BRAID_F32, 1, (int64_t[]){6}));
+  OK(braid_graph_add_input(graph, "x", &desc, &inputs[0]));
+  OK(braid_desc_init(&desc, BRAID_I64, 1, (int64_t[]){2}));
+  OK(braid_graph_add_input(graph, "shape", &desc, &inputs[1]));
+  OK(braid_graph_add_node(graph, "Relu", NULL, inputs, 1, &y, 1, NULL));
+  OK(braid_graph_add_node(graph, "Reshape", NULL, (braid_value_id[]){y, inputs[1]}, 2, &z, 1, NULL));
+  OK(braid_graph_add_output(graph, z));
+  return graph;
+}
+
+static braid_status run_short(braid_ort_plans *plans, float first, braid_ort_plan **used) {
+  const float x[6] = {first};
+  float y[6];
+  braid_ort_call *call;
+  braid_execution *execution;
+  OK(braid_ort_plans_call(plans, &call));
+  call->inputs[0] = x;
+  call->dims[0] = (int64_t[]){6};
+  call->inputs[1] = (int64_t[]){2, 3};
+  call->dims[1] = (int64_t[]){2};
+  braid_status status = braid_ort_plans_take(plans, call, used, &execution);
+  if (status == BRAID_OK) status = braid_execution_run(execution, call->left, (void *[]){y});
+  braid_ort_plans_give(plans, call, *used, execution);
+  if (status == BRAID_OK) assert_float_equal(y[0], first, 0);
+  return status;
+}
+
+/* While it is found out which inputs determine shapes, an attempt that finds no memory says nothing about its input. */
+static void test_no_memory_says_nothing_of_inputs(void **state) {
+  (void)state;
+  bool failed = true;
+  for (int64_t n = 0; failed; n++) {
+    oom_allocator oom;
+    oom_init(&oom, -1);
+    braid_machine *machine;
+    braid_weights *weights;
+    braid_ort_plan *first, *other;
+    braid_ort_plans *plans;
+    OK(braid_machine_create(NULL, NULL, &machine));
+    OK(braid_weights_create(machine, &weights));
+    braid_ort_plans_options options = {.machine = machine, .weights = weights, .limit = 4};
+    OK(braid_ort_plans_create(&options, short_graph(&oom.allocator), &plans));
+    oom.fail_at = atomic_load(&oom.requests) + n;
+    braid_status status = run_short(plans, 1, &first);
+    failed = atomic_load(&oom.failed);
+    assert_int_equal(status, failed ? BRAID_NO_MEMORY : BRAID_OK);
+    oom.fail_at = -1;
+    OK(run_short(plans, 2, &first));
+    OK(run_short(plans, 3, &other));
+    assert_ptr_equal(first, other);
+    drop_plans(plans, machine, weights);
+    assert_int_equal(atomic_load(&oom.live), 0);
+  }
+}
+
 typedef struct caller {
   pthread_t thread;
   braid_ort_plans *plans;
@@ -155,8 +217,8 @@ static void test_many_threads(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_plans_are_found_again),
-                                     cmocka_unit_test(test_contents_that_shapes_follow_from),
-                                     cmocka_unit_test(test_many_threads)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_plans_are_found_again), cmocka_unit_test(test_contents_that_shapes_follow_from),
+      cmocka_unit_test(test_no_memory_says_nothing_of_inputs), cmocka_unit_test(test_many_threads)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,6 @@
 #include "plans.h"
 
 #include <pthread.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "braid/allocator.h"
@@ -11,7 +10,7 @@
 typedef struct plans_input {
   int rank;
   braid_dtype dtype;
-  bool may_bind; /* small and of a type that shapes are made of; dimensions may be open */
+  bool may_bind; /* a number or a short list; dimensions may be open */
   bool bound;    /* its contents determine shapes: it is a constant of every plan */
 } plans_input;
 
@@ -59,6 +58,12 @@ braid_status braid_ort_plans_call(braid_ort_plans *plans, braid_ort_call **out) 
   return *out ? BRAID_OK : call_create(plans, out);
 }
 
+/* Of any type: what another group has computed from shapes is an input of this one. */
+static bool input_may_bind(braid_dtype dtype, int rank, const int64_t *dims) {
+  size_t size = braid_dtype_size(dtype);
+  return size && (rank == 0 || (rank == 1 && dims[0] <= (int64_t)(BRAID_ORT_CONTENTS / size)));
+}
+
 static size_t input_bytes(const plans_input *input, const int64_t *dims) {
   size_t bytes = braid_dtype_size(input->dtype);
   for (int i = 0; i < input->rank; i++) bytes *= (size_t)dims[i];
@@ -78,10 +83,10 @@ static braid_status call_key(const braid_ort_plans *plans, braid_ort_call *call)
     const plans_input *input = &plans->inputs[i];
     if (!input->bound) continue;
     size_t bytes = input_bytes(input, call->dims[i]);
-    if (bytes > BRAID_ORT_GIVEN_MAX * sizeof(int64_t))
+    if (bytes > BRAID_ORT_CONTENTS)
       return braid_fail(BRAID_UNSUPPORTED,
                         "shapes follow from the contents of input %zu, which has %zu bytes: at most %zu", i, bytes,
-                        BRAID_ORT_GIVEN_MAX * sizeof(int64_t));
+                        (size_t)BRAID_ORT_CONTENTS);
     memcpy(at, call->inputs[i], bytes);
     at += bytes;
   }
@@ -141,7 +146,7 @@ static bool plan_refused(braid_status status) {
 /* Binds all inputs that may be bound, then takes back those that it works without. */
 static braid_status plan_bind(const braid_ort_plans *plans, const braid_ort_call *call, bool *bound, braid_plan **out) {
   for (size_t i = 0; i < plans->input_count; i++)
-    bound[i] = braid_ort_may_be_given(plans->inputs[i].dtype, plans->inputs[i].rank, call->dims[i], false);
+    bound[i] = input_may_bind(plans->inputs[i].dtype, plans->inputs[i].rank, call->dims[i]);
   TRY(plan_attempt(plans, call, bound, out));
   for (size_t i = 0; i < plans->input_count; i++) {
     braid_plan *plan = NULL;
@@ -149,9 +154,10 @@ static braid_status plan_bind(const braid_ort_plans *plans, const braid_ort_call
     bound[i] = false;
     braid_status status = plan_attempt(plans, call, bound, &plan);
     bound[i] = status != BRAID_OK;
-    if (status != BRAID_OK) continue;
+    if (plan_refused(status)) continue;
     braid_plan_release(*out);
     *out = plan;
+    TRY(status); /* memory or the device ended: that says nothing of the input */
   }
   return BRAID_OK;
 }
@@ -167,12 +173,8 @@ static braid_status plan_first(braid_ort_plans *plans, const braid_ort_call *cal
   bool *bound = braid_zalloc_array(NULL, plans->input_count + 1, sizeof *bound);
   if (!bound) return braid_fail(BRAID_NO_MEMORY, "there is no memory for a plan");
   braid_status status = plan_attempt(plans, call, bound, out);
-  if (plan_refused(status) && call && plans_may_bind(plans)) {
-    char first[1024];
-    snprintf(first, sizeof first, "%s", braid_error_detail());
-    braid_status again = plan_bind(plans, call, bound, out);
-    status = plan_refused(again) ? braid_fail(status, "%s", first) : again;
-  }
+  /* If that fails too, it says what is wrong with the contents; without them, only that they must be known. */
+  if (plan_refused(status) && call && plans_may_bind(plans)) status = plan_bind(plans, call, bound, out);
   if (status == BRAID_OK) {
     pthread_mutex_lock(&plans->lock);
     for (size_t i = 0; i < plans->input_count; i++) plans->inputs[i].bound = bound[i];
@@ -332,9 +334,9 @@ static void plans_read_inputs(braid_ort_plans *plans) {
     braid_desc desc = braid_graph_value(plans->graph, braid_graph_input(plans->graph, i)).desc;
     plans_input *input = &plans->inputs[i];
     *input = (plans_input){.rank = desc.rank, .dtype = desc.dtype};
-    input->may_bind = braid_ort_may_be_given(desc.dtype, desc.rank, desc.dims, true);
+    input->may_bind = input_may_bind(desc.dtype, desc.rank, desc.dims);
     plans->key_capacity += (size_t)desc.rank * sizeof(int64_t);
-    if (input->may_bind) plans->key_capacity += BRAID_ORT_GIVEN_MAX * sizeof(int64_t);
+    if (input->may_bind) plans->key_capacity += BRAID_ORT_CONTENTS;
   }
 }
 
@@ -380,7 +382,7 @@ void braid_ort_plans_destroy(braid_ort_plans *plans) {
   braid_free(NULL, plans);
 }
 
-static braid_status plans_settle(braid_ort_plans *plans, braid_ort_call *call, braid_desc *descs) {
+static braid_status plans_settle(braid_ort_plans *plans, braid_ort_call *call, braid_desc *descs, bool only) {
   for (size_t i = 0; i < plans->input_count; i++) {
     descs[i] = braid_graph_value(plans->graph, braid_graph_input(plans->graph, i)).desc;
     call->dims[i] = descs[i].dims;
@@ -389,14 +391,14 @@ static braid_status plans_settle(braid_ort_plans *plans, braid_ort_call *call, b
   braid_ort_plan *entry = NULL;
   braid_execution *execution = NULL;
   braid_status status = plan_first(plans, NULL, &plan);
-  if (plan_refused(status) && plans_may_bind(plans)) {
+  if (plan_refused(status) && (plans_may_bind(plans) || !only)) {
     braid_ort_plans_give(plans, call, NULL, NULL);
     return BRAID_OK;
   }
   if (status == BRAID_OK) status = call_key(plans, call);
   if (status == BRAID_OK) status = plan_add(plans, call, plan, &entry);
   if (status == BRAID_OK) status = braid_execution_create(plan, plans->options.weights, &execution);
-  if (status == BRAID_OK) {
+  if (status == BRAID_OK && only) {
     braid_graph_destroy(plans->graph);
     plans->graph = NULL;
     braid_plan_drop_data(plan);
@@ -406,12 +408,12 @@ static braid_status plans_settle(braid_ort_plans *plans, braid_ort_call *call, b
   return status;
 }
 
-braid_status braid_ort_plans_settle(braid_ort_plans *plans) {
+braid_status braid_ort_plans_settle(braid_ort_plans *plans, bool only) {
   braid_ort_call *call = NULL;
   braid_desc *descs = braid_zalloc_array(NULL, plans->input_count + 1, sizeof *descs);
   if (!descs) return braid_fail(BRAID_NO_MEMORY, "there is no memory for a plan");
   braid_status status = braid_ort_plans_call(plans, &call);
-  if (status == BRAID_OK) status = plans_settle(plans, call, descs);
+  if (status == BRAID_OK) status = plans_settle(plans, call, descs, only);
   braid_free(NULL, descs);
   return status;
 }

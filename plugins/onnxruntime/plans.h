@@ -40,9 +40,9 @@ typedef struct braid_ort_plans_options {
 BRAID_MUST_CHECK braid_status braid_ort_plans_create(const braid_ort_plans_options *options, braid_graph *graph,
                                                      braid_ort_plans **out);
 void braid_ort_plans_destroy(braid_ort_plans *plans); /* NULL is allowed */
-/* All shapes are known: makes the plan and drops what only other shapes would need. OK without a plan if shapes follow
- * from the contents of inputs, which the first run brings. */
-BRAID_MUST_CHECK braid_status braid_ort_plans_settle(braid_ort_plans *plans);
+/* All shapes are known: makes the plan. `only`: runs have no others, what these would need is dropped. OK without a
+ * plan if shapes follow from the contents of inputs, which the first run brings. */
+BRAID_MUST_CHECK braid_status braid_ort_plans_settle(braid_ort_plans *plans, bool only);
 
 /* A call's memory, with room for the group's inputs and outputs. */
 BRAID_MUST_CHECK braid_status braid_ort_plans_call(braid_ort_plans *plans, braid_ort_call **out);

@@ -7,13 +7,13 @@
 #include "piece.h"
 #include "try.h"
 
-enum { MAX_OPERANDS = 4096, MAX_CONTENTS = 4096 };
+enum { MAX_OPERANDS = 4096 };
 static const int64_t kTriedSize = 8; /* even: halves of it are whole */
 
-bool braid_ort_may_be_given(braid_dtype dtype, int rank, const int64_t *dims, bool open) {
+bool braid_ort_may_be_given(braid_dtype dtype, int rank, const int64_t *dims) {
   if (rank < 0 || rank > 1 || (dtype != BRAID_F32 && dtype != BRAID_I32 && dtype != BRAID_I64)) return false;
   int64_t most = dtype == BRAID_F32 ? BRAID_ORT_GIVEN_REALS : BRAID_ORT_GIVEN_MAX;
-  return rank == 0 || (dims[0] <= most && (open || dims[0] >= 0));
+  return rank == 0 || (dims[0] >= 0 && dims[0] <= most);
 }
 
 /* Random numbers are the framework's: its seeds give its numbers. */
@@ -78,7 +78,7 @@ static void probe_note(const probe_question *ask, const braid_plan *plan, const 
     value->tried = true;
     value->tried_rank = desc->rank;
     memcpy(value->tried_dims, desc->dims, sizeof value->tried_dims);
-    if (!ask->shaped || value->tried_contents || braid_desc_count(desc) > MAX_CONTENTS) continue;
+    if (!ask->shaped || value->tried_contents || braid_desc_bytes(desc) > BRAID_ORT_CONTENTS) continue;
     braid_value_info info = braid_graph_value(graph, braid_graph_output(graph, i));
     if (!info.tensor || !braid_desc_same_shape(&info.desc, desc)) continue;
     if (braid_tensor_create(NULL, desc, &value->tried_contents) == BRAID_OK)
@@ -154,7 +154,7 @@ braid_status braid_ort_probe_node(braid_ort_view *view, int index, const braid_o
     inputs[ask.piece.input_count++] = value;
     for (int d = 0; d < operand->rank; d++) ask.open = ask.open || operand->dims[d] < 0;
     if (classes[value] != BRAID_ORT_DATA &&
-        braid_ort_may_be_given(braid_ort_dtype(operand->type), operand->rank, operand->dims, false))
+        braid_ort_may_be_given(braid_ort_dtype(operand->type), operand->rank, operand->dims))
       ask.known[ask.known_count++] = value;
   }
   for (size_t i = 0; i < node->output_count; i++)

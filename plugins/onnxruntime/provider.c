@@ -18,6 +18,10 @@ typedef struct provider {
   braid_ort_host *host;
   braid_weights *weights;
   const OrtLogger *logger;
+  braid_ort_arena memory; /* of the names */
+  const char *
+      *checked; /* inputs of the outermost graph, whose shapes the framework checks; of the last that was asked */
+  size_t checked_count;    /* 0 for graphs of branches and loops */
   uint64_t said[MAX_SAID]; /* hashes of reasons that were logged: branches and bodies give them again */
   size_t said_count;
 } provider;
@@ -82,13 +86,38 @@ static void claim_report(provider *self, const braid_ort_view *view, const braid
   }
 }
 
+/* Shapes that a model declares of other values than its inputs may be those of one run: exporters note what they saw,
+ * and nobody checks it. */
+static braid_status checked_read(provider *self, const braid_ort_view *view) {
+  braid_ort_arena_free(&self->memory);
+  self->checked_count = 0;
+  if (view->inner) return BRAID_OK;
+  self->checked = braid_ort_arena_take(&self->memory, view->value_count, sizeof *self->checked);
+  if (!self->checked) return braid_fail(BRAID_NO_MEMORY, "there is no memory to claim nodes");
+  for (size_t i = 0; i < view->value_count; i++) {
+    if (!view->values[i].input) continue;
+    size_t bytes = strlen(view->values[i].name) + 1;
+    char *name = braid_ort_arena_take(&self->memory, bytes, 1);
+    if (!name) return braid_fail(BRAID_NO_MEMORY, "there is no memory to claim nodes");
+    self->checked[self->checked_count++] = memcpy(name, view->values[i].name, bytes);
+  }
+  return BRAID_OK;
+}
+
+static bool checked_has(const provider *self, const char *name) {
+  for (size_t i = 0; i < self->checked_count; i++)
+    if (strcmp(self->checked[i], name) == 0) return true;
+  return false;
+}
+
 static braid_status provider_claim(provider *self, const OrtGraph *graph, OrtEpGraphSupportInfo *support) {
   braid_ort_view view;
   braid_ort_claim claim;
   braid_plan_options plan = provider_plan_options(self);
   TRY(braid_ort_view_read(graph, &view));
-  braid_status status =
-      braid_ort_claim_nodes(&view, braid_ort_host_machine(self->host), &plan, self->options.least, &claim);
+  braid_status status = checked_read(self, &view);
+  if (status == BRAID_OK)
+    status = braid_ort_claim_nodes(&view, braid_ort_host_machine(self->host), &plan, self->options.least, &claim);
   if (status == BRAID_OK) status = groups_send(&view, &claim, support);
   if (status == BRAID_OK) claim_report(self, &view, &claim);
   braid_ort_view_free(&view);
@@ -142,7 +171,9 @@ static braid_status group_read(const provider *self, braid_ort_view *view, const
   snprintf(name, sizeof name, "%s (group of %zu nodes)", label, view->node_count);
   braid_ort_piece piece = {.nodes = nodes, .node_count = view->node_count, .name = name};
   TRY(piece_operands(view, fused, &piece, places));
-  braid_ort_group_options options = {self->host, self->weights, provider_plan_options(self), self->options.plans};
+  braid_ort_group_options options = {self->host, self->weights, provider_plan_options(self), self->options.plans, true};
+  for (size_t i = 0; i < piece.input_count; i++)
+    options.checked = options.checked && checked_has(self, view->values[piece.inputs[i]].name);
   return braid_ort_group_create(&options, view, &piece, places, out);
 }
 
@@ -234,6 +265,7 @@ braid_status braid_ort_provider_create(const braid_ort_options *options, const O
 void braid_ort_provider_destroy(void *ep) {
   provider *self = ep;
   if (!self || (self->host && braid_ort_host_foreign(self->host))) return;
+  braid_ort_arena_free(&self->memory);
   braid_weights_release(self->weights);
   braid_ort_host_close(self->host);
   braid_free(NULL, self);

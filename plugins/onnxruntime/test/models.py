@@ -159,6 +159,41 @@ def islands(count=10):
     return model(nodes, [value("x", FLOAT, 1, 16)], [value(last, FLOAT, 1, 16)])
 
 
+def unread():
+    """Nodes that nothing reads, alone behind one of the framework."""
+    nodes = [node("Relu", "x", "y"), node("RandomUniformLike", "y", "n"), node("Tanh", "n", "t"), node("Neg", "t", "u")]
+    return model(nodes, [value("x", FLOAT, "rows", 8)], [value("y", FLOAT, "rows", 8)])
+
+
+def noted_shapes():
+    """An open batch, and shapes noted by an exporter that saw a batch of one, of values behind a node of the framework."""
+    nodes = [node("Relu", "x", "r"), node("RandomUniformLike", "r", "n", low=0.0, high=1e-30), node("Add", "r n", "a"),
+             node("MatMul", "a w", "y")]
+    result = model(nodes, [value("x", FLOAT, "batch", 8)], [value("y", FLOAT, "batch", 4)], [weight("w", 8, 4)])
+    result.graph.value_info.extend(value(name, FLOAT, 1, 8) for name in "rna")
+    return result
+
+
+def late_limit():
+    """A limit computed from shapes in double precision, which is also a result: it comes to the second group as input."""
+    nodes = [node("Shape", "x", "s"), node("Gather", "s zero", "rows"), node("Cast", "rows", "limit", to=TensorProto.DOUBLE),
+             node("Relu", "x", "r"), node("RandomUniformLike", "r", "n", low=0.0, high=1e-30),
+             node("Cast", "n", "d", to=TensorProto.DOUBLE), node("ReduceMax", "d", "m", keepdims=0),
+             node("Range", "first limit step", "range"), node("Add", "range m", "y")]
+    return model(nodes, [value("x", FLOAT, "rows", 8)], [value("y", TensorProto.DOUBLE, None), value("limit", TensorProto.DOUBLE)],
+                 [constant("zero", 0), constant("first", 0, np.float64), constant("step", 1, np.float64)])
+
+
+def late_sizes(count=100):
+    """As above: the sizes of many parts."""
+    nodes = [node("Shape", "x", "s"), node("Gather", "s zero", "rows"), node("Expand", "rows count", "sizes"),
+             node("Relu", "x", "r"), node("RandomUniformLike", "r", "n", low=0.0, high=1e-30), node("Add", "r n", "a"),
+             node("Tile", "a count", "many"), node("Split", "many sizes", " ".join(f"p{i}" for i in range(count)), axis=0),
+             node("Add", f"p0 p{count - 1}", "y")]
+    return model(nodes, [value("x", FLOAT, "rows")], [value("y", FLOAT, None), value("sizes", INT64, count)],
+                 [constant("zero", 0), constant("count", [count])])
+
+
 def expansion():
     """Repeats a row as often as an input says: memory for any amount."""
     return model([node("Expand", "x shape", "e"), node("ReduceMax", "e", "y", keepdims=0)],

@@ -63,6 +63,22 @@ class Networks(Case):
         self.assertIn({"Relu"}, groups)
         self.assertIn({"Shape", "Gather", "Add", "Reshape"}, groups)
 
+    def test_nodes_that_nothing_reads(self):
+        self.same(models.unread(), [{"x": random.random((n, 8), np.float32)} for n in (2, 1)], all_ours=False, groups=2)
+
+    def test_shapes_noted_by_exporters_are_not_relied_on(self):
+        ours = self.same(models.noted_shapes(), [{"x": random.random((n, 8), np.float32)} for n in (1, 3, 2, 1)],
+                         all_ours=False, groups=2)
+        self.assertEqual(provider.claimed(ours)[0], 3)
+
+    def test_contents_that_another_group_computed(self):
+        def plain(settings):
+            settings.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+        self.same(models.late_limit(), [{"x": random.random((n, 8), np.float32)} for n in (3, 5, 3)], all_ours=False,
+                  groups=2, setup=plain)
+        self.same(models.late_sizes(), [{"x": random.random(n, np.float32)} for n in (3, 2)], all_ours=False, groups=2,
+                  setup=plain)
+
     def test_shape_that_is_an_input(self):
         x = random.random(24, np.float32)
         shapes = ((4, 6), (6, 4), (-1, 3), (24, 1), (4, 6))

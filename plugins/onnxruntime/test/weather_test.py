@@ -55,12 +55,18 @@ class Options(Case):
         self.says("refused(lambda: provider.session(models.classifier(), {'threads': '-1'}))\n"
                   "refused(lambda: provider.session(models.classifier(), {'plans': '0'}))\n"
                   "refused(lambda: provider.session(models.classifier(), {'fusion': 'perhaps'}))",
-                  'option threads is "-1": a number from 0 to 4096 is allowed',
+                  'option threads is "-1": a number from 0 to 1024 is allowed',
                   'option plans is "0": a number from 1 to 4096 is allowed', 'option fusion is "perhaps": 0 or 1')
 
     def test_wrong_device(self):
         self.says("refused(lambda: provider.session(models.classifier(), {'device': 'gpu7'}))",
                   "there is no device gpu7; there are: cpu")
+
+    def test_place_on_a_device_that_is_not_there(self):
+        self.says("""
+            refused(lambda: provider.session(models.classifier(), {"place": "c1=gpu7"}))
+            print(provider.claimed(provider.session(models.classifier(), {"place": "c1=cpu nobody=cpu"})))
+            """, "place: gpu7 is not among the session's devices; these are cpu", "(9, 1)")
 
     def test_files_that_are_not_there(self):
         self.says("refused(lambda: provider.session(models.classifier(), {'platform': '/nowhere.yaml'}))\n"
@@ -188,7 +194,8 @@ class Inputs(Case):
             open_run = provider.session(models.shapes())
             refused(lambda: provider.session(models.reshape()).run(None, {"x": np.ones(24, np.float32),
                                                                        "shape": np.int64([5, 5])}))
-            """, "Got invalid dimensions", "Unexpected input data type", "Braid: ", "Reshape")
+            """, "Got invalid dimensions", "Unexpected input data type", "Braid: ",
+            "Reshape): 24 elements do not fit the shape")
 
 
 class Lifetimes(Case):
@@ -294,6 +301,21 @@ class Forks(Case):
 
 
 class Messages(Case):
+    def test_names_cut_within_a_character(self):
+        """Python shows an empty message where a sentence is not UTF-8."""
+        self.says("""
+            feed = {"x": np.ones(24, np.float32), "shape": np.int64([5, 5])}
+            for begin in ("", "a", "ab"):
+                model = models.reshape()
+                for i, node in enumerate(model.graph.node):
+                    node.name = begin + "\\u4e16\\u754c" * 60 + str(i)
+                run = provider.session(model)
+                try:
+                    run.run(None, feed)
+                except Exception as error:
+                    print(begin, ascii(error))
+            """, *(rf"Braid: invalid graph: {begin}\u4e16\u754c" for begin in ("", "a", "ab")))
+
     def test_reason_of_what_is_left_once(self):
         text = self.says("""
             def setup(settings): settings.log_severity_level = 2
