@@ -27,7 +27,7 @@ KERNEL input_direct(IN(float) dy, IN(float) w, OUT(float) dx, SIZES) {
 
 /* --- by weights, plain: a group for each, whose work-items take turns ------------------------------------------------ */
 KERNEL filter_direct(IN(float) x, IN(float) dy, OUT(float) dw, SIZES) {
-  local float parts[GROUP];
+  SHARED float parts[GROUP];
   const index_t at = get_group_id(0), inputs = INPUTS, outputs = OUTPUTS;
   const int l = get_local_id(0);
   const index_t tap = at % TAPS, c = at / TAPS % per_in, channel = at / TAPS / per_in, group = channel / per_out;
