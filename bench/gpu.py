@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Every check and measurement of a GPU in one call of some minutes, and one table.
 
-  bench/gpu.py --build BUILD [--device cuda0] [--out DIR] [--parts conformance,tests,ledger,step,inference] [--jobs N]
+  bench/gpu.py --build BUILD [--device cuda0] [--out DIR] [--parts conformance,tests,step,inference] [--jobs N]
 
 conformance: `braid devices --check`, case by case, several processes side by side, since most of the time goes into
-compiling kernels. tests: the programs of BUILD/tests that judge kernels, networks and gradients, on the device. ledger:
+compiling kernels. tests: the programs of BUILD/tests that judge kernels, networks and gradients, on the device, and
 training in 8-bit integers there and on the CPU, the same hashes. step, inference: times and joules beside PyTorch in the
 same run (where this Python has it); joules are those of the card's counter, read before and after, divided by the runs.
 Failures are listed, and the exit status is 1."""
@@ -13,7 +13,6 @@ import concurrent.futures
 import json
 import os
 import re
-import statistics
 import subprocess
 import sys
 import time
@@ -22,7 +21,6 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 MODELS = os.path.join(HERE, "..", "models")
 TESTS = "cl_products cl_kernels cl_layers cl_conv cl_recurrent cl_integer cl_nets cl_ledger".split()
 NETS = ("resnet50", "mobilenet2", "vgg16")
-GLYPHS = "builtin:glyphs,limit={},augment=crop+flip"
 
 
 def say(line):
@@ -114,90 +112,105 @@ def tests(args, failures):
 
 
 # --- measurements ----------------------------------------------------------------------------------------------------
-def ours_step(args, batch, options, meter):
-    """Seconds and joules of a step of the VGG-like network, by two lengths of training, whose difference is steps."""
-    steps = 200 if batch <= 128 else 40
-    epochs = 3
-    data = GLYPHS.format(batch * steps)
-    before = meter.read()
-    code, text, _ = run([args.braid, "train", os.path.join(MODELS, "vgg-tile.cfg"), "--data", data, "--batch",
-                         str(batch), "--epochs", str(epochs), "--lr", "0.001", "--no-test", "--json", "--device",
-                         options.get("device", args.device) + " cpu", "--out", f"/tmp/gpu-bench-{os.getpid()}"]
-                        + options.get("train", []), 200)
-    joules = meter.read() - before
-    if code:
-        return None, text[-600:]
-    rates = [epoch["measured_images_per_second"] for epoch in json.loads(text[text.index("{"):])["epochs"]]
-    return {"ms": batch * 1e3 / max(rates[1:]), "J": joules / (steps * epochs)}, ""
+def ours_step(args, batch, device):
+    """{precision: times and joules} of a step of the VGG-like network, in integers and in float32 by turns."""
+    steps = 200 if batch <= 128 else 60
+    program = os.path.join(args.build, "bench", "integer_step_bench")
+    code, text, _ = run([program, "--device", device + " cpu", "--batch", str(batch), "--steps", str(steps), "--nodes",
+                         "10", os.path.join(MODELS, "vgg-tile.cfg")], 280)
+    with open(os.path.join(args.out, f"step-{batch}-{re.sub(r'\W', '-', device)}.txt"), "w") as out:
+        out.write(text)
+    times = re.search(r"int8 ([\d.]+) ms a step, float32 ([\d.]+) ms", text)
+    joules = dict(re.findall(r"(\w+): ([\d.]+) J a step", text))
+    if code or not times:
+        return {}, text[-600:]
+    return {name: {"ms": float(ms), "J": float(joules.get(name, "nan"))}
+            for name, ms in zip(("int8", "float32"), times.groups())}, ""
 
 
-TORCH_STEP = r"""
-import json, sys, time, torch
-import torch.nn as nn
-mode, batch = sys.argv[1], int(sys.argv[2])
-torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = mode != "float32"
-torch.backends.cudnn.benchmark = True
-layers, channels = [], 3
-for out, pool in ((128, 0), (128, 1), (256, 0), (256, 1), (512, 0), (512, 1)):
-    layers += [nn.Conv2d(channels, out, 3, padding=1), nn.ReLU()] + ([nn.MaxPool2d(2)] if pool else [])
-    channels = out
-net = nn.Sequential(*layers, nn.Flatten(), nn.Linear(8192, 1024), nn.ReLU(), nn.Linear(1024, 10)).cuda()
-if mode == "bf16":
-    net = net.to(memory_format=torch.channels_last)
-optimizer = torch.optim.SGD(net.parameters(), lr=1e-3)
-x, y = torch.randn(batch, 3, 32, 32, device="cuda"), torch.randint(10, (batch,), device="cuda")
-def step():
-    optimizer.zero_grad(set_to_none=False)
-    with torch.autocast("cuda", torch.bfloat16, enabled=mode == "bf16"):
-        loss = nn.functional.cross_entropy(net(x), y)
-    loss.backward(); optimizer.step()
-side = torch.cuda.Stream()
-with torch.cuda.stream(side):
-    for _ in range(8): step()
-torch.cuda.synchronize()
-graph = torch.cuda.CUDAGraph()
-with torch.cuda.graph(graph): step()
-def energy():
-    import pynvml; pynvml.nvmlInit(); return pynvml.nvmlDeviceGetTotalEnergyConsumption(pynvml.nvmlDeviceGetHandleByIndex(0)) / 1e3
-for _ in range(10): graph.replay()
-torch.cuda.synchronize(); before, start, runs = energy(), time.perf_counter(), 300 if batch <= 128 else 60
-for _ in range(runs): graph.replay()
-torch.cuda.synchronize(); took = time.perf_counter() - start
-print(json.dumps({"ms": took / runs * 1e3, "J": (energy() - before) / runs}))
-"""
-
-TORCH_NET = r"""
+# PyTorch's side of all rows, in one process: importing it takes longer than measuring. A line of JSON for each.
+TORCH = r"""
 import json, sys, time, torch, torchvision
-name, batch, mode = sys.argv[1], int(sys.argv[2]), sys.argv[3]
-torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = mode == "tf32"
-torch.backends.cudnn.benchmark = True
-net = getattr(torchvision.models, name)().cuda().eval()
-x = torch.randn(batch, 3, 224, 224, device="cuda")
-if mode == "fp16":
-    net, x = net.half().to(memory_format=torch.channels_last), x.half().contiguous(memory_format=torch.channels_last)
-with torch.no_grad():
+import torch.nn as nn
+try:
+    import pynvml
+    pynvml.nvmlInit()
+    energy = lambda: pynvml.nvmlDeviceGetTotalEnergyConsumption(pynvml.nvmlDeviceGetHandleByIndex(0)) / 1e3
+    energy()
+except Exception:
+    energy = lambda: float("nan")
+
+def vgg_tile():
+    layers, channels = [], 3
+    for out, pool in ((128, 0), (128, 1), (256, 0), (256, 1), (512, 0), (512, 1)):
+        layers += [nn.Conv2d(channels, out, 3, padding=1), nn.ReLU()] + ([nn.MaxPool2d(2)] if pool else [])
+        channels = out
+    return nn.Sequential(*layers, nn.Flatten(), nn.Linear(8192, 1024), nn.ReLU(), nn.Linear(1024, 10)).cuda()
+
+def step_of(batch, mode):
+    net = vgg_tile()
+    if mode == "bf16":
+        net = net.to(memory_format=torch.channels_last)
+    optimizer = torch.optim.SGD(net.parameters(), lr=1e-3)
+    x, y = torch.randn(batch, 3, 32, 32, device="cuda"), torch.randint(10, (batch,), device="cuda")
+    def step():
+        optimizer.zero_grad(set_to_none=False)
+        with torch.autocast("cuda", torch.bfloat16, enabled=mode == "bf16"):
+            loss = nn.functional.cross_entropy(net(x), y)
+        loss.backward()
+        optimizer.step()
+    return step
+
+def net_of(name, batch, mode):
+    net, x = getattr(torchvision.models, name)().cuda().eval(), torch.randn(batch, 3, 224, 224, device="cuda")
+    if mode == "fp16":
+        last = torch.channels_last
+        net, x = net.half().to(memory_format=last), x.half().contiguous(memory_format=last)
+    def forward():
+        with torch.no_grad():
+            net(x)
+    return forward
+
+def measure(work):
     side = torch.cuda.Stream()
     with torch.cuda.stream(side):
-        for _ in range(5): net(x)
+        for _ in range(8): work()
     torch.cuda.synchronize()
     graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph): net(x)
-    def energy():
-        import pynvml; pynvml.nvmlInit(); return pynvml.nvmlDeviceGetTotalEnergyConsumption(pynvml.nvmlDeviceGetHandleByIndex(0)) / 1e3
+    with torch.cuda.graph(graph): work()
     for _ in range(10): graph.replay()
-    torch.cuda.synchronize(); before, times = energy(), []
-    for _ in range(200):
-        start = time.perf_counter(); graph.replay(); torch.cuda.synchronize(); times.append(time.perf_counter() - start)
-    print(json.dumps({"ms": sorted(times)[100] * 1e3, "J": (energy() - before) / 200}))
+    torch.cuda.synchronize()
+    before, times, end = energy(), [], time.perf_counter() + 1.5
+    while time.perf_counter() < end or len(times) < 20:
+        start = time.perf_counter()
+        graph.replay()
+        torch.cuda.synchronize()
+        times.append(time.perf_counter() - start)
+    return {"ms": sorted(times)[len(times) // 2] * 1e3, "J": (energy() - before) / len(times)}
+
+torch.backends.cudnn.benchmark = True
+for name, batch, mode in json.loads(sys.argv[1]):
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = mode != "float32"
+    try:
+        result = measure(step_of(batch, mode) if name == "step" else net_of(name, batch, mode))
+    except Exception as wrong:
+        result = {"failed": repr(wrong)[:200]}
+    print(json.dumps([name, batch, mode, result]), flush=True)
+    torch.cuda.empty_cache()
 """
 
 
-def torch_row(script, arguments):
-    code, text, _ = run([sys.executable, "-c", script] + [str(a) for a in arguments], 150)
-    try:
-        return json.loads(text.strip().splitlines()[-1]), ""
-    except (ValueError, IndexError):
-        return None, text[-300:]
+def torch_rows(rows, wanted):
+    """`wanted`: (name, batch, mode, the table's word for the work)."""
+    _, text, _ = run([sys.executable, "-c", TORCH, json.dumps([w[:3] for w in wanted])], 240)
+    found = {}
+    for line in text.splitlines():
+        if line.startswith("["):
+            name, batch, mode, result = json.loads(line)
+            found[name, batch, mode] = result
+    for name, batch, mode, work in wanted:
+        result = found.get((name, batch, mode), {"failed": text[-200:]})
+        add_row(rows, work, f"PyTorch {mode}, graph", (result if "ms" in result else None, result.get("failed", "")))
 
 
 def add_row(rows, work, name, result):
@@ -207,40 +220,45 @@ def add_row(rows, work, name, result):
 
 
 def step(args, rows, meter):
+    tf32 = args.device + (",tf32=on" if ":" in args.device else ":tf32=on")
     for batch in (128, 1024):
         work = f"training step, VGG-like, b{batch}"
-        tf32 = args.device + (",tf32=on" if ":" in args.device else ":tf32=on")
-        add_row(rows, work, "braid float32", ours_step(args, batch, {}, meter))
-        add_row(rows, work, "braid TF32", ours_step(args, batch, {"device": tf32}, meter))
-        add_row(rows, work, "braid int8", ours_step(args, batch, {"train": ["--precision", "int8"]}, meter))
-        for mode in ("float32", "tf32", "bf16"):
-            add_row(rows, work, f"PyTorch {mode}, graph", torch_row(TORCH_STEP, (mode, batch)))
+        plain, why = ours_step(args, batch, args.device)
+        rounded, why_rounded = ours_step(args, batch, tf32)
+        add_row(rows, work, "braid float32", (plain.get("float32"), why))
+        add_row(rows, work, "braid TF32", (rounded.get("float32"), why_rounded))
+        add_row(rows, work, "braid int8", (plain.get("int8"), why))
+    torch_rows(rows, [("step", batch, mode, f"training step, VGG-like, b{batch}")
+                      for batch in (128, 1024) for mode in ("float32", "tf32", "bf16")])
 
 
 def ours_net(args, net, batch, device, meter):
-    runs = 100
-    before = meter.read()
-    code, text, _ = run([args.braid, "bench", os.path.join(MODELS, net + ".cfg"), "--batch", str(batch), "--device",
-                         device + " cpu", "--runs", str(runs), "--nodes", "12", "--json"], 200)
-    joules = meter.read() - before
-    if code:
-        return None, text[-600:]
-    found = json.loads(text[text.index("{"):])
-    with open(os.path.join(args.out, f"{net}-{batch}-{device.replace(':', '-')}.json"), "w") as out:
-        out.write(text)
-    return {"ms": found["measured_ms"]["median"], "J": joules / (runs + 2)}, ""
+    """The energy of a run is what ten times as many runs take more."""
+    joules, texts = [], []
+    for runs in (60, 600):
+        before = meter.read()
+        code, text, _ = run([args.braid, "bench", os.path.join(MODELS, net + ".cfg"), "--batch", str(batch),
+                             "--device", device + " cpu", "--runs", str(runs), "--nodes", "12", "--json"], 200)
+        joules.append(meter.read() - before)
+        texts.append(text)
+        if code:
+            return None, text[-600:]
+    found = json.loads(texts[1][texts[1].index("{"):])
+    with open(os.path.join(args.out, f"{net}-{batch}-{re.sub(r'\W', '-', device)}.json"), "w") as out:
+        out.write(texts[1])
+    return {"ms": found["measured_ms"]["median"], "J": (joules[1] - joules[0]) / 540}, ""
 
 
 def inference(args, rows, meter):
     torch_names = {"resnet50": "resnet50", "mobilenet2": "mobilenet_v2", "vgg16": "vgg16"}
+    tf32 = args.device + (",tf32=on" if ":" in args.device else ":tf32=on")
     for net in NETS:
         for batch in (1, 32):
             work = f"inference, {net}, b{batch}"
-            tf32 = args.device + (",tf32=on" if ":" in args.device else ":tf32=on")
             add_row(rows, work, "braid float32", ours_net(args, net, batch, args.device, meter))
             add_row(rows, work, "braid TF32", ours_net(args, net, batch, tf32, meter))
-            for mode in ("float32", "tf32", "fp16"):
-                add_row(rows, work, f"PyTorch {mode}, graph", torch_row(TORCH_NET, (torch_names[net], batch, mode)))
+    torch_rows(rows, [(torch_names[net], batch, mode, f"inference, {net}, b{batch}")
+                      for net in NETS for batch in (1, 32) for mode in ("float32", "tf32", "fp16")])
 
 
 def main():

@@ -228,6 +228,10 @@ struct braid_signed<ulong> {
     return x.template as<uint>();                                                                                      \
   }                                                                                                                    \
   template <class U>                                                                                                   \
+  inline V<short> convert_short##N(const V<U> &x) {                                                                    \
+    return x.template as<short>();                                                                                     \
+  }                                                                                                                    \
+  template <class U>                                                                                                   \
   inline V<long> convert_long##N(const V<U> &x) {                                                                      \
     return x.template as<long>();                                                                                      \
   }

@@ -240,4 +240,5 @@ const braid_backend braid_backend_cuda = {
     .read_energy = braid_cuda_read_energy,
     .status = braid_cuda_device_status,
     .query = braid_cuda_query_kernel,
+    .absence = braid_cuda_missing,
 };

@@ -8,7 +8,7 @@
 #include "launch/product.h"
 
 /* --- the library ---------------------------------------------------------------------------------------------------
- * As NVIDIA's "cuBLASLt API" has it; cuda_headers_test.c compares. */
+ * As NVIDIA's "cuBLASLt API" has it. */
 typedef int blas_code;
 typedef void *blas_handle, *blas_desc, *blas_layout, *blas_preference;
 
@@ -134,7 +134,7 @@ static braid_status fail_blas(blas_code code, const char *what) {
  */
 /* The batch as one dimension: its step of a matrix. False: it takes two. */
 static bool batch_step(const braid_launch_product *m, const braid_launch_matrix *matrix, int64_t *step) {
-  *step = m->batch_inner == m->batches ? matrix->batch[1] : matrix->batch[0];
+  *step = m->batch_inner == 1 ? matrix->batch[0] : matrix->batch[1];
   return m->batch_inner == m->batches || m->batch_inner == 1 || matrix->batch[0] == matrix->batch[1] * m->batch_inner;
 }
 
@@ -223,7 +223,7 @@ static braid_status choose_algorithm(const braid_cuda_blas *blas, blas_state *st
   return BRAID_OK;
 }
 
-static void blas_discard(braid_cuda_device *device, void *which) {
+static void blas_discard(const braid_cuda_device *device, void *which) {
   const blas_api *api = &device->blas->api;
   blas_state *state = which;
   blas_layout layouts[] = {state->left, state->right, state->added, state->out};

@@ -3,13 +3,14 @@
 #include <dlfcn.h>
 #include <string.h>
 
+#include "base/detail.h"
 #include "base/library.h"
 #include "base/try.h"
 #include "graph/geometry.h"
 #include "launch/planner.h"
 
 /* --- the library ---------------------------------------------------------------------------------------------------
- * As NVIDIA's "cuDNN API" has its convolutions; cuda_headers_test.c compares. */
+ * As NVIDIA's "cuDNN API" has its convolutions. */
 typedef int dnn_code;
 typedef void *dnn_handle, *dnn_tensor, *dnn_filter, *dnn_convolution, *dnn_activation;
 
@@ -35,7 +36,7 @@ enum {
   kPrecomputedGemm = 1, /* CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM */
   kMostAlgorithms = 16,
 };
-static const size_t kMostWorkspace = (size_t)512 << 20;
+static const size_t kMostWorkspace = (size_t)2 << 30;
 
 typedef struct dnn_api {
   size_t (*version)(void);
@@ -162,7 +163,7 @@ static braid_status fail_dnn(dnn_code code, const char *what) {
     if (try_code_) return fail_dnn(try_code_, what);                                                                   \
   } while (0)
 
-/* --- matching ------------------------------------------------------------------------------------------------------
+/* --- geometry ------------------------------------------------------------------------------------------------------
  */
 typedef enum direction { kForward, kByInputs, kByWeights } direction;
 
@@ -181,40 +182,6 @@ static bool match_window(const braid_window *w, char *why, size_t why_bytes) {
       return braid_launch_refuse(why, why_bytes, "pads that differ between the ends");
   }
   return true;
-}
-
-static bool match_convolution(const braid_cuda_device *device, direction to, const braid_node_desc *node, char *why,
-                              size_t why_bytes) {
-  braid_convolution conv;
-  if (!device->dnn) return braid_launch_refuse(why, why_bytes, "there is no cuDNN");
-  if (!braid_launch_match_float(node, why, why_bytes)) return false;
-  if (!read_convolution(to, node, &conv)) return braid_launch_refuse(why, why_bytes, "geometry");
-  if (conv.batch < 1 || conv.inputs < 1 || conv.outputs < 1 || braid_window_volume(&conv.window) < 1 ||
-      braid_window_inputs(&conv.window) < 1 || braid_window_outputs(&conv.window) < 1)
-    return braid_launch_refuse(why, why_bytes, "an empty operand");
-  for (size_t i = 0; i < node->input_count; i++)
-    if (node->inputs[i].present && braid_desc_count(&node->inputs[i].desc) > INT32_MAX / 2)
-      return braid_launch_refuse(why, why_bytes, "an operand of more than 2^30 elements");
-  return match_window(&conv.window, why, why_bytes);
-}
-
-static bool forward_match(const braid_cuda_device *device, const braid_node_desc *node, char *why, size_t why_bytes) {
-  const char *activation = braid_attr_string(node->attrs, "activation", NULL);
-  if (activation && strcmp(activation, "Relu") != 0)
-    return braid_launch_refuse(why, why_bytes, "activation %.40s", activation);
-  bool bias = braid_launch_has_input(node, 2);
-  if (!bias && (activation || braid_launch_has_input(node, 3)))
-    return braid_launch_refuse(why, why_bytes, "something is fused to it, and no bias");
-  return match_convolution(device, kForward, node, why, why_bytes);
-}
-
-static bool by_inputs_match(const braid_cuda_device *device, const braid_node_desc *node, char *why, size_t why_bytes) {
-  return match_convolution(device, kByInputs, node, why, why_bytes);
-}
-
-static bool by_weights_match(const braid_cuda_device *device, const braid_node_desc *node, char *why,
-                             size_t why_bytes) {
-  return match_convolution(device, kByWeights, node, why, why_bytes);
 }
 
 /* --- preparing -----------------------------------------------------------------------------------------------------
@@ -322,10 +289,11 @@ static braid_status make_state(const braid_cuda_device *device, direction to, co
   BRAID_TRY(make_weights(api, &conv, first, &state->w));
   BRAID_TRY(make_convolution(api, &conv, first, device->tf32, &state->conv));
   if (state->fused) BRAID_TRY(make_fused(api, node, &conv, first, state));
-  return state->fused ? choose_fused(device->dnn, state) : choose_algorithm(device->dnn, to, state);
+  bool identity = state->fused && !braid_attr_has(node->attrs, "activation");
+  return identity ? choose_fused(device->dnn, state) : choose_algorithm(device->dnn, to, state);
 }
 
-static void dnn_discard(braid_cuda_device *device, void *which) {
+static void dnn_discard(const braid_cuda_device *device, void *which) {
   const dnn_api *api = &device->dnn->api;
   dnn_state *state = which;
   dnn_tensor tensors[] = {state->x, state->y, state->bias};
@@ -337,8 +305,8 @@ static void dnn_discard(braid_cuda_device *device, void *which) {
   braid_free(NULL, state);
 }
 
-static braid_status prepare_direction(braid_cuda_device *device, direction to, const braid_node_desc *node, void **out,
-                                      size_t *workspace_bytes) {
+static braid_status prepare_direction(const braid_cuda_device *device, direction to, const braid_node_desc *node,
+                                      void **out, size_t *workspace_bytes) {
   dnn_state *state = braid_zalloc(NULL, sizeof *state);
   if (!state) return BRAID_NO_MEMORY;
   pthread_mutex_lock(&device->dnn->lock);
@@ -365,6 +333,56 @@ static braid_status by_inputs_prepare(braid_cuda_device *device, const braid_nod
 static braid_status by_weights_prepare(braid_cuda_device *device, const braid_node_desc *node, void **state,
                                        size_t *workspace_bytes) {
   return prepare_direction(device, kByWeights, node, state, workspace_bytes);
+}
+
+/* --- matching ------------------------------------------------------------------------------------------------------
+ */
+/* Only cuDNN knows what it has an algorithm for. */
+static bool match_library(const braid_cuda_device *device, direction to, const braid_node_desc *node, char *why,
+                          size_t why_bytes) {
+  void *state = NULL;
+  size_t bytes;
+  if (prepare_direction(device, to, node, &state, &bytes) != BRAID_OK) {
+    (void)braid_launch_refuse(why, why_bytes, "%s", braid_error_detail());
+    braid_clear_detail();
+    return false;
+  }
+  dnn_discard(device, state);
+  return true;
+}
+
+static bool match_convolution(const braid_cuda_device *device, direction to, const braid_node_desc *node, char *why,
+                              size_t why_bytes) {
+  braid_convolution conv;
+  if (!device->dnn) return braid_launch_refuse(why, why_bytes, "there is no cuDNN");
+  if (!braid_launch_match_float(node, why, why_bytes)) return false;
+  if (!read_convolution(to, node, &conv)) return braid_launch_refuse(why, why_bytes, "geometry");
+  if (conv.batch < 1 || conv.inputs < 1 || conv.outputs < 1 || braid_window_volume(&conv.window) < 1 ||
+      braid_window_inputs(&conv.window) < 1 || braid_window_outputs(&conv.window) < 1)
+    return braid_launch_refuse(why, why_bytes, "an empty operand");
+  for (size_t i = 0; i < node->input_count; i++)
+    if (node->inputs[i].present && braid_desc_count(&node->inputs[i].desc) > INT32_MAX / 2)
+      return braid_launch_refuse(why, why_bytes, "an operand of more than 2^30 elements");
+  return match_window(&conv.window, why, why_bytes) && match_library(device, to, node, why, why_bytes);
+}
+
+static bool forward_match(const braid_cuda_device *device, const braid_node_desc *node, char *why, size_t why_bytes) {
+  const char *activation = braid_attr_string(node->attrs, "activation", NULL);
+  if (activation && strcmp(activation, "Relu") != 0)
+    return braid_launch_refuse(why, why_bytes, "activation %.40s", activation);
+  bool bias = braid_launch_has_input(node, 2);
+  if (!bias && (activation || braid_launch_has_input(node, 3)))
+    return braid_launch_refuse(why, why_bytes, "something is fused to it, and no bias");
+  return match_convolution(device, kForward, node, why, why_bytes);
+}
+
+static bool by_inputs_match(const braid_cuda_device *device, const braid_node_desc *node, char *why, size_t why_bytes) {
+  return match_convolution(device, kByInputs, node, why, why_bytes);
+}
+
+static bool by_weights_match(const braid_cuda_device *device, const braid_node_desc *node, char *why,
+                             size_t why_bytes) {
+  return match_convolution(device, kByWeights, node, why, why_bytes);
 }
 
 /* --- running -------------------------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ typedef struct braid_cuda_library_kernel {
   bool (*match)(const braid_cuda_device *device, const braid_node_desc *node, char *why, size_t why_bytes);
   braid_status (*prepare)(braid_cuda_device *device, const braid_node_desc *node, void **state,
                           size_t *workspace_bytes);
-  void (*discard)(braid_cuda_device *device, void *state);
+  void (*discard)(const braid_cuda_device *device, void *state);
   braid_status (*enqueue)(braid_cuda_device *device, void *state, const braid_cuda_call *call);
 } braid_cuda_library_kernel;
 

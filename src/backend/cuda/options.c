@@ -28,9 +28,17 @@ static braid_status parse_off(const braid_launch_option *option, const char *val
   return parse_switch(value, option->key, "off", "on", field);
 }
 
+/* For options that are written for any card. */
+static braid_status parse_memory(const braid_launch_option *option, const char *value, void *field) {
+  (void)field;
+  if (strcmp(value, "separate") == 0) return BRAID_OK;
+  return braid_fail(BRAID_INVALID_ARGUMENT, "option %s=%.60s: a card's memory is separate", option->key, value);
+}
+
 #define OWN(name) offsetof(braid_cuda_options, name)
 
 static const braid_launch_option kOptions[] = {
+    {"memory", parse_memory, 0, 0, 0},
     {"arena", parse_arena, OWN(arena_bytes), 4096, INT64_MAX},
     {"deadline_ms", braid_launch_parse_number, OWN(deadline_ms), 1, 86400000},
     {"tf32", parse_on, OWN(tf32), 0, 0},
