@@ -62,6 +62,7 @@ static int check_open(void **state) {
   (void)state;
   size_t count = 0;
   braid_device_info infos[16];
+  check_on = (struct check_device){0};
   check_on.registry = open_test_registry(NULL, NULL);
   if (!check_on.registry) return 1;
   if (braid_registry_devices(check_on.registry, infos, 16, &count) != BRAID_OK) return 1;
@@ -291,6 +292,8 @@ static inline void check_end(check *c, double tolerance) {
     r.kernel = kernels[i];
     if (strcmp(kernels[i]->op, r.desc.op) != 0 || (c->only && !strstr(kernels[i]->name, c->only))) continue;
     if (kernels[i]->match && !kernels[i]->match(&r.desc, why, sizeof why)) continue;
+    const braid_launch_kernel *own = kernels[i]->implementation;
+    if (own->foreign && !check_on.backend->match(check_on.self, kernels[i], &r.desc, why, sizeof why)) continue;
     check_kernel(&r, -1);
     c->runs++;
     for (uint32_t over = 0; over < r.desc.input_count && over < 32; over++)

@@ -27,6 +27,7 @@ enum { /* CUresult */
        BRAID_CUDA_NO_DEVICE = 100,
        BRAID_CUDA_NO_BINARY_FOR_GPU = 209,
        BRAID_CUDA_NOT_READY = 600,
+       BRAID_CUDA_ALREADY_REGISTERED = 712,
 };
 
 enum { /* CUdevice_attribute */

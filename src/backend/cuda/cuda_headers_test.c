@@ -20,6 +20,7 @@ _Static_assert(sizeof(braid_cuda_update) == sizeof(CUgraphExecUpdateResultInfo),
 _Static_assert((int)BRAID_CUDA_OUT_OF_MEMORY == CUDA_ERROR_OUT_OF_MEMORY, "");
 _Static_assert((int)BRAID_CUDA_NO_DEVICE == CUDA_ERROR_NO_DEVICE, "");
 _Static_assert((int)BRAID_CUDA_NO_BINARY_FOR_GPU == CUDA_ERROR_NO_BINARY_FOR_GPU, "");
+_Static_assert((int)BRAID_CUDA_ALREADY_REGISTERED == CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED, "");
 _Static_assert((int)BRAID_CUDA_NOT_READY == CUDA_ERROR_NOT_READY, "");
 _Static_assert((int)BRAID_CUDA_MAX_THREADS_PER_BLOCK == CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK, "");
 _Static_assert((int)BRAID_CUDA_MAX_BLOCK_X == CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X, "");

@@ -125,6 +125,7 @@ void braid_cuda_memory_release(braid_cuda_device *device) {
 enum { kLeastPinned = 1 << 16 }; /* pinning takes as long as copying some megabytes */
 
 struct braid_cuda_pin {
+  bool owned; /* it is not pinned by somebody else */
   void *host;
   size_t bytes;
   braid_cuda_pin *next;
@@ -141,10 +142,11 @@ braid_status braid_cuda_host_register(void *self, void *host, size_t bytes) {
   braid_cuda_enter(device);
   braid_cuda_result code = device->cuda->host_register(host, bytes, BRAID_CUDA_HOST_PORTABLE);
   braid_cuda_leave(device);
-  if (code) {
+  if (code && code != BRAID_CUDA_ALREADY_REGISTERED) {
     braid_free(device->allocator, pin);
     return BRAID_OK;
   }
+  pin->owned = !code;
   pthread_mutex_lock(&device->lock);
   pin->next = device->pins;
   device->pins = pin;
@@ -162,7 +164,7 @@ void braid_cuda_host_unregister(void *self, void *host) {
   pthread_mutex_unlock(&device->lock);
   if (!pin) return;
   braid_cuda_enter(device);
-  (void)device->cuda->host_unregister(host);
+  if (pin->owned) (void)device->cuda->host_unregister(host);
   braid_cuda_leave(device);
   braid_free(device->allocator, pin);
 }

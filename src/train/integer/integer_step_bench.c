@@ -175,6 +175,8 @@ static braid_status measure(const char *path, const bench_options *o) {
   if (!images || !labels) status = BRAID_NO_MEMORY;
   for (int64_t i = 0; images && i < numbers; i++) images[i] = braid_random_normal(1, 0, 0, (uint64_t)i);
   for (int64_t i = 0; labels && i < o->batch; i++) labels[i] = (int32_t)(i % kClasses);
+  for (int i = 0; i < 2 && status == BRAID_OK && images; i++) /* as the trainer does */
+    status = braid_session_pin(sides[i].session, images, (size_t)numbers * sizeof *images);
   for (int step = 0; step < o->steps + 2 && status == BRAID_OK; step++)
     for (int i = 0; i < 2 && status == BRAID_OK; i++) status = run_step(&sides[i], images, labels, step > 1);
   if (status == BRAID_OK) {
@@ -191,11 +193,11 @@ static braid_status measure(const char *path, const bench_options *o) {
     }
     for (int i = 0; i < 2; i++) print_shares(&sides[i], o->nodes);
   }
-  free(images), free(labels);
   for (int i = 0; i < 2; i++) {
     braid_session_destroy(sides[i].session);
     braid_graph_destroy(sides[i].graph);
   }
+  free(images), free(labels);
   braid_graph_destroy(model);
   return status;
 }
