@@ -77,7 +77,7 @@ def check_case(braid, device, case):
 def conformance(args, failures):
     contract, ops = conformance_cases(args.braid, args.device)
     cases = [f"{op} by" for op in ops]
-    device = args.device + (",arena=2000000000" if ":" in args.device else ":arena=2000000000")
+    device = args.device + ("," if ":" in args.device else ":") + "arena=2000000000,libraries=all"
     passed, failed, none, seen = 0, [], 0, set()
     with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
         for case, lines, seconds in pool.map(lambda c: check_case(args.braid, device, c), cases):
@@ -104,7 +104,8 @@ def conformance(args, failures):
 
 def run_test(args, name):
     program = os.path.join(args.build, "tests", name + "_test")
-    return run([program], 280, {"BRAID_TEST_OPENCL": args.device, "CMOCKA_MESSAGE_OUTPUT": "stdout"})
+    device = args.device if name == "cl_ledger" else args.device + ("," if ":" in args.device else ":") + "libraries=all"
+    return run([program], 280, {"BRAID_TEST_OPENCL": device, "CMOCKA_MESSAGE_OUTPUT": "stdout"})
 
 
 def tests(args, failures):

@@ -144,6 +144,7 @@ static braid_status init_device(braid_cuda_device *device, size_t index, const b
   braid_launch_tune(&device->traits, &options->knobs);
   device->deadline_ns = (int64_t)options->deadline_ms * 1000000;
   device->tf32 = options->tf32;
+  device->all_libraries = options->all_libraries;
   device->arena_bytes = options->arena_bytes;
   if (options->arena_bytes) device->info.memory_bytes = options->arena_bytes;
   memcpy(device->own_cache, options->cache, sizeof device->own_cache);

@@ -105,6 +105,8 @@ static int sees_two_cards(void) {
   EXPECT(braid_device_open(registry, "cuda0:as=cpu", &device) == BRAID_INVALID_ARGUMENT);
   EXPECT(braid_device_open(registry, "cuda0:tf32=maybe", &device) == BRAID_INVALID_ARGUMENT);
   EXPECT(strstr(braid_error_detail(), "expected on or off"));
+  EXPECT(braid_device_open(registry, "cuda0:libraries=some", &device) == BRAID_INVALID_ARGUMENT);
+  EXPECT(strstr(braid_error_detail(), "expected on, off or all"));
   EXPECT(braid_device_open(registry, "cuda0:deadline=1", &device) == BRAID_INVALID_ARGUMENT);
   braid_registry_destroy(registry);
   return 0;

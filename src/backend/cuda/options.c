@@ -14,18 +14,18 @@ static braid_status parse_arena(const braid_launch_option *option, const char *v
   return BRAID_OK;
 }
 
-static braid_status parse_switch(const char *value, const char *key, const char *yes, const char *no, bool *out) {
-  *out = strcmp(value, yes) == 0;
-  if (*out || strcmp(value, no) == 0) return BRAID_OK;
-  return braid_fail(BRAID_INVALID_ARGUMENT, "option %s=%.60s: expected %s or %s", key, value, yes, no);
-}
-
 static braid_status parse_on(const braid_launch_option *option, const char *value, void *field) {
-  return parse_switch(value, option->key, "on", "off", field);
+  bool on = *(bool *)field = strcmp(value, "on") == 0;
+  if (on || strcmp(value, "off") == 0) return BRAID_OK;
+  return braid_fail(BRAID_INVALID_ARGUMENT, "option %s=%.60s: expected on or off", option->key, value);
 }
 
-static braid_status parse_off(const braid_launch_option *option, const char *value, void *field) {
-  return parse_switch(value, option->key, "off", "on", field);
+static braid_status parse_libraries(const braid_launch_option *option, const char *value, void *field) {
+  braid_cuda_options *out = field;
+  out->no_libraries = strcmp(value, "off") == 0;
+  out->all_libraries = strcmp(value, "all") == 0;
+  if (out->no_libraries || out->all_libraries || strcmp(value, "on") == 0) return BRAID_OK;
+  return braid_fail(BRAID_INVALID_ARGUMENT, "option %s=%.60s: expected on, off or all", option->key, value);
 }
 
 /* For options that are written for any card. */
@@ -42,7 +42,7 @@ static const braid_launch_option kOptions[] = {
     {"arena", parse_arena, OWN(arena_bytes), 4096, INT64_MAX},
     {"deadline_ms", braid_launch_parse_number, OWN(deadline_ms), 1, 86400000},
     {"tf32", parse_on, OWN(tf32), 0, 0},
-    {"libraries", parse_off, OWN(no_libraries), 0, 0},
+    {"libraries", parse_libraries, 0, 0, 0},
     {"cache", braid_launch_parse_path, OWN(cache), 0, sizeof((braid_cuda_options *)NULL)->cache},
 };
 

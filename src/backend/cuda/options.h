@@ -8,8 +8,8 @@ typedef struct braid_cuda_options {
   uint64_t arena_bytes; /* 0: a part of the card's memory */
   uint32_t deadline_ms; /* 0: none */
   bool tf32;
-  bool no_libraries;
-  char cache[256]; /* "": the program's */
+  bool no_libraries, all_libraries; /* libraries=: off, all; neither: where they are faster */
+  char cache[256];                  /* "": the program's */
   braid_launch_knobs knobs;
 } braid_cuda_options;
 
