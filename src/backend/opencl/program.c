@@ -141,8 +141,8 @@ static braid_status compile_program(const braid_cl_device *device, const braid_l
 }
 
 /* Compiled and kept, unless an included file changed meanwhile: the compiler may have read either. */
-static braid_status compile_and_keep(const braid_cl_device *device, const braid_launch_text *source, const char *options,
-                                     const braid_text *key, cl_program *out) {
+static braid_status compile_and_keep(const braid_cl_device *device, const braid_launch_text *source,
+                                     const char *options, const braid_text *key, cl_program *out) {
   braid_status status = compile_program(device, source, options, out);
   if (status != BRAID_OK) return status;
   size_t bytes;
@@ -215,7 +215,7 @@ static bool has_kernel(const braid_cl_bitstream *bitstream, const char *name) {
 }
 
 struct braid_cl_module {
-  braid_launch_text source;        /* its text, whose name is the path */
+  braid_launch_text source;      /* its text, whose name is the path */
   braid_cl_bitstream *bitstream; /* instead; NULL: text */
   braid_cl_program *programs;    /* of the text; guarded by the context's lock */
 };
@@ -403,7 +403,8 @@ braid_status braid_cl_program_get(const braid_cl_device *device, const braid_lau
     *out = bitstream->program;
     return BRAID_OK;
   }
-  const braid_launch_text *source = launch->module ? &module_of(launch)->source : braid_launch_find_text(launch->source);
+  const braid_launch_text *source =
+      launch->module ? &module_of(launch)->source : braid_launch_find_text(launch->source);
   braid_cl_program **list = launch->module ? &module_of(launch)->programs : &device->shared->programs;
   braid_text options;
   braid_text_init(&options, NULL);
