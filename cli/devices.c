@@ -126,12 +126,30 @@ static void print_device_json(cli_json *json, const listed *l) {
   cli_json_close(json, '}');
 }
 
-static braid_status show(const options *o, const listed *devices, size_t count) {
+/* Backends without devices that say why. */
+static void show_absent(const braid_registry *registry, cli_json *json) {
+  const char *name, *why;
+  for (size_t i = 0; (name = braid_registry_absence(registry, i, &why)); i++) {
+    if (!json) {
+      printf("%-10s none: %s\n", name, why);
+      continue;
+    }
+    cli_json_object(json, NULL);
+    cli_json_string(json, "backend", name);
+    cli_json_string(json, "why", why);
+    cli_json_close(json, '}');
+  }
+}
+
+static braid_status show(const options *o, const braid_registry *registry, const listed *devices, size_t count) {
   cli_json json;
   if (o->common.json) {
     if (!cli_json_begin(&json)) return cli_no_memory();
     cli_json_array(&json, "devices");
     for (size_t i = 0; i < count; i++) print_device_json(&json, &devices[i]);
+    cli_json_close(&json, ']');
+    cli_json_array(&json, "absent");
+    show_absent(registry, &json);
     cli_json_close(&json, ']');
     cli_json_end(&json);
     return BRAID_OK;
@@ -139,6 +157,7 @@ static braid_status show(const options *o, const listed *devices, size_t count) 
   printf("%-10s %-6s %5s %6s %11s %-9s %-9s %s\n", "name", "kind", "units", "queues", "memory", "is", "times",
          "description");
   for (size_t i = 0; i < count; i++) print_device(&devices[i]);
+  show_absent(registry, NULL);
   return BRAID_OK;
 }
 
@@ -155,7 +174,7 @@ static braid_status list(const options *o, braid_registry *registry) {
     devices[i].info = infos[i];
     open_listed(registry, &devices[i]);
   }
-  if (status == BRAID_OK) status = show(o, devices, count);
+  if (status == BRAID_OK) status = show(o, registry, devices, count);
   free(infos);
   free(devices);
   return status;

@@ -62,15 +62,19 @@ static int check_open(void **state) {
   (void)state;
   size_t count = 0;
   braid_device_info infos[16];
+  check_on = (struct check_device){0};
   check_on.registry = open_test_registry(NULL, NULL);
   if (!check_on.registry) return 1;
   if (braid_registry_devices(check_on.registry, infos, 16, &count) != BRAID_OK) return 1;
   bool there = false;
-  for (size_t i = 0; i < count && i < 16; i++) there |= strcmp(infos[i].name, "opencl0") == 0;
-  if (!there) return 0;
-  const char *wanted = getenv("BRAID_TEST_OPENCL");
+  const char *wanted = getenv("BRAID_TEST_OPENCL"); /* "cuda0" runs the same tests on a device of that backend */
   char spec[512];
   if (!wanted) wanted = "opencl0";
+  if (strncmp(wanted, "cuda", 4) == 0 && check_options && strstr(check_options, "as=") &&
+      !strstr(check_options, "as=gpu"))
+    return 0; /* its kernels are a GPU's alone */
+  for (size_t i = 0; i < count && i < 16; i++) there |= strncmp(infos[i].name, wanted, strlen(infos[i].name)) == 0;
+  if (!there) return 0;
   (void)snprintf(spec, sizeof spec, "%s%s%s", wanted,
                  !check_options        ? ""
                  : strchr(wanted, ':') ? ","
@@ -115,7 +119,7 @@ static inline void check_read(void *buffer, void *host, size_t bytes) {
 /* --- building a node -----------------------------------------------------------------------------------------------
  */
 static inline void check_begin(check *c) {
-  if (!check_on.device) skip_test("opencl", "there is no OpenCL device");
+  if (!check_on.device) skip_test("opencl", "there is no such device");
   *c = (check){0};
   CHECK_OK(braid_graph_create(NULL, "check", &c->graph));
 }
@@ -288,6 +292,8 @@ static inline void check_end(check *c, double tolerance) {
     r.kernel = kernels[i];
     if (strcmp(kernels[i]->op, r.desc.op) != 0 || (c->only && !strstr(kernels[i]->name, c->only))) continue;
     if (kernels[i]->match && !kernels[i]->match(&r.desc, why, sizeof why)) continue;
+    const braid_launch_kernel *own = kernels[i]->implementation;
+    if (own->foreign && !check_on.backend->match(check_on.self, kernels[i], &r.desc, why, sizeof why)) continue;
     check_kernel(&r, -1);
     c->runs++;
     for (uint32_t over = 0; over < r.desc.input_count && over < 32; over++)

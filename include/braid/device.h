@@ -386,6 +386,9 @@ typedef struct braid_backend {
   /* Called by `claim`, in a call of claim_regions: seconds that a task of the region being claimed takes, as the
    * backend models it; below 0: unknown. Measured times, where there are any, count more. [the runtime's model] */
   double (*region_seconds)(void *device);
+  /* Why enumerate finds no device: a sentence for people, which stays valid; NULL or "": there is nothing to say, or
+   * there are some. [nothing to say] */
+  const char *(*absence)(void);
 } braid_backend;
 
 /* --- registry ------------------------------------------------------------------------------------------------------
@@ -422,6 +425,9 @@ BRAID_API BRAID_MUST_CHECK braid_status braid_registry_load_platform(braid_regis
  * in the first call). With capacity 0 only *count is set. */
 BRAID_API BRAID_MUST_CHECK braid_status braid_registry_devices(braid_registry *registry, braid_device_info *infos,
                                                                size_t capacity, size_t *count);
+/* The name of the `index`-th backend that says why it has no devices, and the sentence in *why; NULL beyond the last.
+ */
+BRAID_API const char *braid_registry_absence(const braid_registry *registry, size_t index, const char **why);
 /* Opens "name" or "name:key=value,...". NOT_FOUND lists the available names. A name that ends in a dot and a number and
  * that no backend lists ("fpga0.1:parts=4") opens a part of the device before the dot: its backend gets
  * "part=1,parts=4". */

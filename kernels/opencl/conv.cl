@@ -94,7 +94,7 @@ typedef struct tap {
   index_t place; /* from the column's first one on */
   tap_bits bit;  /* 0: behind the last */
 } tap;
-#define TAP_MEMORY local tap taps[2][TILE_K];
+#define TAP_MEMORY SHARED tap taps[2][TILE_K];
 #define TILE_PREPARE(buffer, k_first)                                                                                  \
   for (uint i_ = l; i_ < TILE_K; i_ += GROUP) {                                                                        \
     const index_t k_ = (k_first) + (index_t)i_;                                                                        \
@@ -128,7 +128,7 @@ typedef struct tap {
 #define STORE_FOUR(row, column, sum)                                                                                   \
   {                                                                                                                    \
     const index_t place_ = PLACE(row, column);                                                                         \
-    KEEP_FOUR((float4)(ENDED((sum).s0, CHANNEL(row), place_), ENDED((sum).s1, CHANNEL(row), place_ + 1),               \
+    KEEP_FOUR(MAKE(float4)(ENDED((sum).s0, CHANNEL(row), place_), ENDED((sum).s1, CHANNEL(row), place_ + 1),               \
                        ENDED((sum).s2, CHANNEL(row), place_ + 2), ENDED((sum).s3, CHANNEL(row), place_ + 3)),          \
               y + place_);                                                                                             \
   }
@@ -247,7 +247,7 @@ typedef float lanes;
 #endif
 
 /* A line of a padded image as its phases, l long: see window.clh. from NULL: beyond the image. */
-void arrange_line(global const float *from, float *to, index_t l, index_t i2, int b2) {
+void arrange_line(GLOBAL const float *from, float *to, index_t l, index_t i2, int b2) {
   for (int r = 0; r < STRIDE; r++, to += l) {
     const index_t begin = !from ? l : min(l, (index_t)(r >= b2 ? 0 : (b2 - r + STRIDE - 1) / STRIDE));
     const index_t end = max(begin, min(l, (i2 + b2 - r + STRIDE - 1) / STRIDE));

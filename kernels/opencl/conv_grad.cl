@@ -27,7 +27,7 @@ KERNEL input_direct(IN(float) dy, IN(float) w, OUT(float) dx, SIZES) {
 
 /* --- by weights, plain: a group for each, whose work-items take turns ------------------------------------------------ */
 KERNEL filter_direct(IN(float) x, IN(float) dy, OUT(float) dw, SIZES) {
-  local float parts[GROUP];
+  SHARED float parts[GROUP];
   const index_t at = get_group_id(0), inputs = INPUTS, outputs = OUTPUTS;
   const int l = get_local_id(0);
   const index_t tap = at % TAPS, c = at / TAPS % per_in, channel = at / TAPS / per_in, group = channel / per_out;
@@ -160,13 +160,13 @@ KERNEL pack_classes(IN(float) w, OUT(float) packed, SIZES) {
 /* A work-item makes PANEL_N inputs of one class, of `chunk` panels of channels. */
 KERNEL input_flat(IN(float) flat_dy, IN(float) packed, OUT(float) dx, SIZES, LINES, index_t chunk, index_t limit) {
   const index_t run = get_global_id(1) * (index_t)PANEL_N, panels = (per_in + PANEL_M - 1) / PANEL_M;
-  const int class = (int)(get_global_id(2) % CLASSES), group = (int)(get_global_id(2) / CLASSES % groups);
-  const int r0 = CLASS_0(class), r1 = CLASS_1(class), r2 = CLASS_2(class);
+  const int which = (int)(get_global_id(2) % CLASSES), group = (int)(get_global_id(2) / CLASSES % groups);
+  const int r0 = CLASS_0(which), r1 = CLASS_1(which), r2 = CLASS_2(which);
   const index_t image = get_global_id(2) / CLASSES / groups, inputs = INPUTS, plane = l0 * l1 * l2;
   const index_t first = (image * groups + group) * per_out * plane + run;
   index_t offsets[MOST_TAPS], before = 0, reach = 0;
   int count = 0;
-  for (int c = 0; c < class; c++) EACH_TAP_OF(CLASS_0(c), CLASS_1(c), CLASS_2(c)) before++;
+  for (int c = 0; c < which; c++) EACH_TAP_OF(CLASS_0(c), CLASS_1(c), CLASS_2(c)) before++;
   EACH_TAP_OF(r0, r1, r2) {
     offsets[count] = ((MARGIN(0) - (k0 * d0 - r0) / s0) * l1 + MARGIN(1) - (k1 * d1 - r1) / s1) * l2 + MARGIN(2) -
                      (k2 * d2 - r2) / s2;

@@ -3,20 +3,20 @@
 #include "common.clh"
 
 uint philox(ulong seed, uint step, uint stream, ulong element) {
-  uint4 c = (uint4)((uint)(element / 4), (uint)(element / 4 >> 32), step, stream);
-  uint2 k = (uint2)((uint)seed, (uint)(seed >> 32));
+  uint4 c = MAKE(uint4)((uint)(element / 4), (uint)(element / 4 >> 32), step, stream);
+  uint2 k = MAKE(uint2)((uint)seed, (uint)(seed >> 32));
   for (int round = 0; round < 10; round++) {
-    const uint high0 = mul_hi(0xd2511f53u, c.x), low0 = 0xd2511f53u * c.x;
-    const uint high1 = mul_hi(0xcd9e8d57u, c.z), low1 = 0xcd9e8d57u * c.z;
-    c = (uint4)(high1 ^ c.y ^ k.x, low1, high0 ^ c.w ^ k.y, low0);
-    k += (uint2)(0x9e3779b9u, 0xbb67ae85u);
+    const uint high0 = mul_hi(0xd2511f53u, c.s0), low0 = 0xd2511f53u * c.s0;
+    const uint high1 = mul_hi(0xcd9e8d57u, c.s2), low1 = 0xcd9e8d57u * c.s2;
+    c = MAKE(uint4)(high1 ^ c.s1 ^ k.s0, low1, high0 ^ c.s3 ^ k.s1, low0);
+    k += MAKE(uint2)(0x9e3779b9u, 0xbb67ae85u);
   }
   const int which = element % 4;
-  return which == 0 ? c.x : which == 1 ? c.y : which == 2 ? c.z : c.w;
+  return which == 0 ? c.s0 : which == 1 ? c.s1 : which == 2 ? c.s2 : c.s3;
 }
 
 /* MODE: training_mode is an input; RATIO: so is the ratio; NUMBERED: so is the step. MASK: the mask is wanted. */
-KERNEL dropout(global const float *x, IN(float) ratios, IN(uchar) mode, IN(long) steps, global float *y,
+KERNEL dropout(GLOBAL const float *x, IN(float) ratios, IN(uchar) mode, IN(long) steps, GLOBAL float *y,
                OUT(uchar) mask, index_t count, int seed_low, int seed_high, int stream) {
   const index_t i = get_global_id(0);
   if (i >= count) return;
@@ -41,7 +41,7 @@ KERNEL dropout(global const float *x, IN(float) ratios, IN(uchar) mode, IN(long)
 #endif
 }
 
-KERNEL dropout_grad(global const float *dy, IN(uchar) mask, global float *dx, index_t count, float scale) {
+KERNEL dropout_grad(GLOBAL const float *dy, IN(uchar) mask, GLOBAL float *dx, index_t count, float scale) {
   const index_t i = get_global_id(0);
   if (i < count) dx[i] = mask[i] ? dy[i] * scale : 0;
 }

@@ -61,7 +61,7 @@ float power(float a, float b) {
 #define COMMA ,
 
 /* All of the output's shape, or one number (Ei = 0). Outputs may lie over inputs, hence no restrict. */
-KERNEL flat(global const T0 *in0, SECOND(global const T1 *in1 COMMA) THIRD(global const T2 *in2 COMMA) global TO *out,
+KERNEL flat(GLOBAL const T0 *in0, SECOND(GLOBAL const T1 *in1 COMMA) THIRD(GLOBAL const T2 *in2 COMMA) GLOBAL TO *out,
             float p, float q, index_t count) {
   index_t i = get_global_id(0);
   if (i >= count) return;
@@ -84,7 +84,7 @@ KERNEL flat(global const T0 *in0, SECOND(global const T1 *in1 COMMA) THIRD(globa
   }
 
 #define BROADCAST(name, STEPS, ALL)                                                                                    \
-  KERNEL name(global const T0 *in0, SECOND(global const T1 *in1 COMMA) THIRD(global const T2 *in2 COMMA) global TO *out,    \
+  KERNEL name(GLOBAL const T0 *in0, SECOND(GLOBAL const T1 *in1 COMMA) THIRD(GLOBAL const T2 *in2 COMMA) GLOBAL TO *out,    \
               float p, float q, index_t count, STEPS(n), STEPS(a) SECOND(COMMA STEPS(b)) THIRD(COMMA STEPS(c))) {      \
     index_t i = get_global_id(0), rest = i, at0 = 0;                                                                   \
     SECOND(index_t at1 = 0;)                                                                                           \

@@ -12,13 +12,13 @@
 #define LANES_OF(T) LANES_OF_(T)
 #define LANES_OF_(T)                                                                                                   \
   typedef INTEGER_JOIN(T, LANES) T##_lanes;                                                                            \
-  T##_lanes load_##T(global const T *from, index_t there) {                                                            \
+  T##_lanes load_##T(GLOBAL const T *from, index_t there) {                                                            \
     if (there >= LANES) return INTEGER_JOIN(vload, LANES)(0, from);                                                    \
     T part[LANES];                                                                                                     \
     for (int i = 0; i < LANES; i++) part[i] = i < there ? from[i] : 0;                                                 \
     return INTEGER_JOIN(vload, LANES)(0, part);                                                                        \
   }                                                                                                                    \
-  void store_##T(T##_lanes x, global T *to, index_t there) {                                                           \
+  void store_##T(T##_lanes x, GLOBAL T *to, index_t there) {                                                           \
     if (there >= LANES) {                                                                                              \
       INTEGER_JOIN(vstore, LANES)(x, 0, to);                                                                           \
       return;                                                                                                          \
@@ -61,7 +61,7 @@ KERNEL input(IN(float) x, OUT(char) a, index_t count, float scale, int most) {
   const float_lanes given = LOAD_LANES(float, x + first), value = fmin(fmax(given * scale, -1000.0f), 1000.0f);
   const float_lanes whole = floor(value), rest = value - whole;
   int_lanes rounded = TO_INTS(whole) + ((rest >= 0.5f) & 1);
-  rounded = isnan(given) ? (int_lanes)(0) : rounded;
+  rounded = CHOOSE(isnan(given), (int_lanes)(0), rounded);
   STORE_LANES(char, TO_CHARS(CLIP(rounded, -most, most)), a + first);
 }
 #endif
@@ -78,19 +78,19 @@ KERNEL quantize(IN(P) v, OUT(char) w, index_t count, int shift, int most) {
 }
 #endif
 
-KERNEL relu(global const char *x, global char *y, index_t count) {
+KERNEL relu(GLOBAL const char *x, GLOBAL char *y, index_t count) {
   FIRST
   STORE_LANES(char, max(LOAD_LANES(char, x + first), (char_lanes)(0)), y + first);
 }
 
-KERNEL relu_grad(global const char *e, global const char *y, global char *out, index_t count, int most) {
+KERNEL relu_grad(GLOBAL const char *e, GLOBAL const char *y, GLOBAL char *out, index_t count, int most) {
   FIRST
   const char_lanes error = LOAD_LANES(char, e + first), value = LOAD_LANES(char, y + first);
   const char_lanes passes = (value > (char_lanes)(0)) & (value < (char_lanes)((char)most));
-  STORE_LANES(char, passes ? error : (char_lanes)(0), out + first);
+  STORE_LANES(char, CHOOSE(passes, error, (char_lanes)(0)), out + first);
 }
 
-KERNEL add(global const char *a, global const char *b, global char *y, index_t count, int least, int most) {
+KERNEL add(GLOBAL const char *a, GLOBAL const char *b, GLOBAL char *y, index_t count, int least, int most) {
   FIRST
   const int_lanes sum = TO_INTS(LOAD_LANES(char, a + first)) + TO_INTS(LOAD_LANES(char, b + first));
   STORE_LANES(char, TO_CHARS(CLIP(sum, least, most)), y + first);
@@ -106,7 +106,7 @@ INTEGER_JOIN(uint, LANES) integer_mix(INTEGER_JOIN(uint, LANES) h) {
 /* --- errors ------------------------------------------------------------------------------------------------------- */
 KERNEL error_sum(IN(char) a, IN(int) a_exponent, IN(char) b, IN(int) b_exponent, OUT(int) raw, OUT(int) magnitude,
                  OUT(int) exponent, index_t count) {
-  local uint parts[GROUP];
+  SHARED uint parts[GROUP];
   const index_t first = (index_t)get_global_id(0) * LANES, there = count - first;
   const long xa = a_exponent[0], xb = b_exponent[0], more = max(xa, xb), apart = more - min(xa, xb);
   const int shift = (int)min(apart, 16L), kept = apart <= 16;
@@ -160,8 +160,8 @@ KERNEL scale_error(IN(RAW) raw, IN(RAW) magnitude, IN(int) exponent, IN(uint) ke
 /* --- loss: one group ---------------------------------------------------------------------------------------------- */
 KERNEL squared_error(IN(char) y, IN(int) labels, OUT(long) loss, OUT(int) raw, OUT(int) magnitude, index_t count,
                      index_t classes, int most) {
-  local uint parts[GROUP];
-  local long sums[GROUP];
+  SHARED uint parts[GROUP];
+  SHARED long sums[GROUP];
   long sum = 0;
   uint bits = 0;
   for (index_t i = get_local_id(0); i < count; i += GROUP) {
@@ -250,8 +250,8 @@ KERNEL error_key(IN(long) step, OUT(uint) key, int seed_low, int seed_high, int 
     if (i < there)
 #endif
 /* A work-item takes 4 * COUNTERS neighbours. */
-KERNEL update(global const P *parameter, IN(RAW) gradient, IN(RAW) magnitude, IN(int) rate, IN(long) step,
-              global P *out, index_t count, int bits, int slower, int seed_low, int seed_high, int stream) {
+KERNEL update(GLOBAL const P *parameter, IN(RAW) gradient, IN(RAW) magnitude, IN(int) rate, IN(long) step,
+              GLOBAL P *out, index_t count, int bits, int slower, int seed_low, int seed_high, int stream) {
   const index_t first = (index_t)get_global_id(0) * (4 * COUNTERS), there = min(count - first, (index_t)(4 * COUNTERS));
   if (there <= 0) return;
   const ulong seed = (ulong)(uint)seed_high << 32 | (uint)seed_low;
@@ -268,8 +268,8 @@ KERNEL update(global const P *parameter, IN(RAW) gradient, IN(RAW) magnitude, IN
   }
 }
 
-KERNEL momentum(global const P *parameter, global const short *momentum, IN(RAW) gradient, IN(int) exponent,
-                IN(int) rate, IN(long) step, IN(uint) key, global P *out, global short *momentum_out, index_t count,
+KERNEL momentum(GLOBAL const P *parameter, GLOBAL const short *momentum, IN(RAW) gradient, IN(int) exponent,
+                IN(int) rate, IN(long) step, IN(uint) key, GLOBAL P *out, GLOBAL short *momentum_out, index_t count,
                 int bits, int place, int decay, int seed_low, int seed_high, int stream) {
   const index_t first = (index_t)get_global_id(0) * (4 * COUNTERS), there = min(count - first, (index_t)(4 * COUNTERS));
   if (there <= 0) return;
@@ -306,7 +306,7 @@ KERNEL momentum(global const P *parameter, global const short *momentum, IN(RAW)
 
 /* A group takes `run` places of a sample; `runs` groups a sample. */
 KERNEL digest(IN(NUMBER) x, OUT(uint) digests, int which, index_t places, index_t run, index_t runs) {
-  local uint parts[GROUP];
+  SHARED uint parts[GROUP];
   const index_t sample = get_group_id(0) / runs, begin = get_group_id(0) % runs * run, end = min(begin + run, places);
   IN(NUMBER) from = x + sample * places;
   uint sum = 0;
@@ -314,6 +314,6 @@ KERNEL digest(IN(NUMBER) x, OUT(uint) digests, int which, index_t places, index_
     sum += DIGEST_WEIGHT(2 * (uint)j) * DIGEST_NUMBER(from[j]);
   SUM_OF_GROUP(uint, sum, parts)
   if (get_local_id(0) == 0)
-    atomic_add((volatile global uint *)digests + which, sum * DIGEST_WEIGHT(2 * (uint)sample + 1));
+    atomic_add((volatile GLOBAL uint *)digests + which, sum * DIGEST_WEIGHT(2 * (uint)sample + 1));
 }
 #endif

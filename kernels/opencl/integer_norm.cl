@@ -10,7 +10,7 @@
 #ifdef SUMS
 /* FORWARD: of x and x^2; else of e and e h. parts[part][channel]: the two sums. */
 KERNEL sums(IN(ELEMENT) x, IN(char) h, OUT(long) parts, index_t batch, index_t channels, index_t area, index_t images) {
-  local long tree[GROUP];
+  SHARED long tree[GROUP];
   const index_t channel = get_group_id(0) % channels, part = get_group_id(0) / channels;
   const index_t begin = part * images, end = min(begin + images, batch), l = get_local_id(0);
   long first = 0, second = 0;
@@ -73,8 +73,8 @@ ulong integer_root(ulong value) {
 
 /* A work-item for each channel: m, c and places in `found`, and the running statistics; without TRAINING those are what
  * it goes by. The new ones may lie over the old ones. */
-KERNEL statistics(IN(long) parts, global const int *mean, global const long *variance, OUT(int) found,
-                  global int *new_mean, global long *new_variance, OUT(int) out_m, OUT(int) out_places,
+KERNEL statistics(IN(long) parts, GLOBAL const int *mean, GLOBAL const long *variance, OUT(int) found,
+                  GLOBAL int *new_mean, GLOBAL long *new_variance, OUT(int) out_m, OUT(int) out_places,
                   index_t channels, index_t count, long n) {
   const index_t channel = get_global_id(0);
   if (channel >= channels) return;
@@ -134,7 +134,7 @@ KERNEL elements(IN(short) x, IN(P) gamma, IN(P) beta, IN(int) found, OUT(char) y
 KERNEL factors(IN(long) parts, IN(int) exponent, IN(P) gamma, IN(int) m, IN(int) places, OUT(int) found,
                OUT(int) magnitude, OUT(int) raw_exponent, OUT(long) d_gamma, OUT(ulong) gamma_magnitude,
                OUT(long) d_beta, OUT(ulong) beta_magnitude, index_t channels, index_t count, long n, int added) {
-  local uint tree[GROUP];
+  SHARED uint tree[GROUP];
   ulong bits[3] = {0, 0, 0};
   for (index_t c = get_local_id(0); c < channels; c += GROUP) {
     ADD_PARTS(c, by_beta, by_gamma)
@@ -162,7 +162,7 @@ KERNEL factors(IN(long) parts, IN(int) exponent, IN(P) gamma, IN(int) m, IN(int)
 /* 32 bits suffice: |z| is below 2^20, |f_c| at most 2^10. */
 KERNEL errors(IN(char) e, IN(char) h, IN(int) found, OUT(int) raw, OUT(int) magnitude, index_t planes, index_t channels,
               index_t area, index_t run, index_t runs) {
-  local uint tree[GROUP];
+  SHARED uint tree[GROUP];
   FIND_RUN
   uint bits = 0;
   if (plane < planes) {

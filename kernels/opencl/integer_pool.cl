@@ -49,10 +49,10 @@ KERNEL max_pool_pairs(IN(char) x, OUT(char) y, OUT(uchar) index, index_t planes,
     IN(char) under = x + (plane * h + row) * w + first * 2;
     ushort16 pair;
     if (there == LANES) {
-      pair = vload16(0, (global const ushort *)under);
+      pair = vload16(0, (GLOBAL const ushort *)under);
     } else {
       ushort rest[LANES];
-      for (int l = 0; l < LANES; l++) rest[l] = l < there ? ((global const ushort *)under)[l] : 0;
+      for (int l = 0; l < LANES; l++) rest[l] = l < there ? ((GLOBAL const ushort *)under)[l] : 0;
       pair = vload16(0, rest);
     }
     for (int k2 = 0; k2 < N2; k2++) {
@@ -93,7 +93,7 @@ KERNEL max_pool_pairs_grad(IN(char) e, IN(uchar) index, OUT(char) out, OUT(int) 
   const ushort16 even = place == (ushort16)(k1 * N2) ? error : (ushort16)(0);
   const ushort16 odd = place == (ushort16)(N2 > 1 ? k1 * N2 + 1 : 256) ? error : (ushort16)(0);
   const ushort16 pair = IS_HIGH(1) ? even | odd << (ushort)8 : odd | even << (ushort)8;
-  global ushort *to = (global ushort *)(out + (plane * h + line) * w + first * 2);
+  GLOBAL ushort *to = (GLOBAL ushort *)(out + (plane * h + line) * w + first * 2);
   if (there == LANES) {
     vstore16(pair, 0, to);
     return;
@@ -145,7 +145,7 @@ KERNEL average_pool(IN(char) x, OUT(char) y, index_t planes, index_t h, index_t 
 KERNEL pool_grad(IN(char) e, IN(uchar) index, OUT(RESULT) out, OUT(int) magnitude, index_t planes, index_t h, index_t w,
                  index_t oh, index_t ow, index_t b1, index_t b2) {
 #ifdef WITH_MAGNITUDE
-  local uint parts[GROUP];
+  SHARED uint parts[GROUP];
 #endif
   FIND_LINE(h, w)
   int sum[LANES];

@@ -227,7 +227,7 @@ KERNEL find_offsets(OUT(index_t) offsets, OUT(uint) magnitude, int magnitude_wor
 KERNEL join_slices(IN(int) parts, OUT(T) out, OUT(T) magnitude, index_t count, index_t slices, index_t run, int shift,
                    int least, int most) {
 #ifndef ROUNDED
-  local uint tree[GROUP];
+  SHARED uint tree[GROUP];
 #endif
   const index_t begin = (index_t)get_global_id(0) * run, end = min(begin + run, count);
   ulong bits = 0;
@@ -275,9 +275,9 @@ int dot_plain(char4 a, char4 b, int sum) {
 }
 #define DOT(a, b, sum) dot_plain(as_char4(a), as_char4(b), sum)
 #endif
-#define DOT_2(l, r, s) (int2)(DOT(l, (r).s0, (s).s0), DOT(l, (r).s1, (s).s1))
-#define DOT_4(l, r, s) (int4)(DOT_2(l, (r).lo, (s).lo), DOT_2(l, (r).hi, (s).hi))
-#define DOT_8(l, r, s) (int8)(DOT_4(l, (r).lo, (s).lo), DOT_4(l, (r).hi, (s).hi))
+#define DOT_2(l, r, s) MAKE(int2)(DOT(l, (r).s0, (s).s0), DOT(l, (r).s1, (s).s1))
+#define DOT_4(l, r, s) MAKE(int4)(DOT_2(l, (r).lo, (s).lo), DOT_2(l, (r).hi, (s).hi))
+#define DOT_8(l, r, s) MAKE(int8)(DOT_4(l, (r).lo, (s).lo), DOT_4(l, (r).hi, (s).hi))
 #define TILE_MULTIPLY(left, right, sum) TILE_JOIN(DOT_, WORK_N)(left, right, sum)
 #include "tile.clh"
 
@@ -304,7 +304,7 @@ SIMD_KERNEL tiles(IN(int) left, IN(int) right, IN(index_t) offsets, OUT(T) out, 
                   int most) {
   TILE_MEMORY
 #if !defined(PARTS) && !defined(ROUNDED)
-  local uint tree[GROUP];
+  SHARED uint tree[GROUP];
 #endif
   const uint l = get_local_id(0);
   const index_t first_column = (index_t)get_group_id(0) * TILE_N, first_row = (index_t)get_group_id(1) * TILE_M;
@@ -446,7 +446,7 @@ KERNEL panels(IN(int) left, IN(int) right, IN(index_t) offsets, OUT(T) out, OUT(
     }
   }
 #if !defined(PARTS) && !defined(ROUNDED)
-  if (bits) atomic_or((volatile global uint *)magnitude, bits);
+  if (bits) atomic_or((volatile GLOBAL uint *)magnitude, bits);
 #endif
 }
 #endif

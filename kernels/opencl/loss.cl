@@ -103,7 +103,7 @@ void add_in(float *sum, float *lost, float x) {
   *sum = next;
 }
 KERNEL sum_all(IN(float) a, IN(float) b, OUT(float) out, index_t count, float scale) {
-  local float parts[2][GROUP];
+  SHARED float parts[2][GROUP];
   const int l = get_local_id(0);
   float sum = 0, lost = 0, other = 0, other_lost = 0;
   for (index_t i = l; i < count; i += GROUP) {

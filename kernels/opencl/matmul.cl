@@ -63,7 +63,7 @@ float finish(float x, float p, float q) {
   {                                                                                                                    \
     OUT(float) to_ = of_out + (row) * out_row + (column);                                                              \
     const float4 before_ = BEFORE(LOAD_FOUR(to_));                                                                     \
-    KEEP_FOUR((float4)(RESULT(row, column, (x).s0, before_.s0), RESULT(row, (column) + 1, (x).s1, before_.s1),         \
+    KEEP_FOUR(MAKE(float4)(RESULT(row, column, (x).s0, before_.s0), RESULT(row, (column) + 1, (x).s1, before_.s1),         \
                        RESULT(row, (column) + 2, (x).s2, before_.s2), RESULT(row, (column) + 3, (x).s3, before_.s3)),  \
               to_);                                                                                                    \
   }
@@ -116,7 +116,7 @@ KERNEL join_slices(IN(float) parts, IN(float) added, OUT(float) out, index_t row
 typedef float4 wide;
 #define LOAD_WIDE LOAD_FOUR
 #define OF_APART(from, k)                                                                                              \
-  ((float4)((from)[(k)*vector_k], (from)[((k) + 1) * vector_k], (from)[((k) + 2) * vector_k],                          \
+  (MAKE(float4)((from)[(k)*vector_k], (from)[((k) + 1) * vector_k], (from)[((k) + 2) * vector_k],                          \
             (from)[((k) + 3) * vector_k]))
 #define ADD_UP(x) (((x).s0 + (x).s1) + ((x).s2 + (x).s3))
 #else
@@ -144,7 +144,7 @@ typedef float wide;
 
 /* Lines lie along k: LANES work-items for each. */
 KERNEL vectors_along_k(VECTOR_OPERANDS) {
-  local float sums[VECTORS][GROUP];
+  SHARED float sums[VECTORS][GROUP];
   const uint l = get_local_id(0), lane = l % LANES;
   const index_t line = get_group_id(0) * (index_t)STRIPS + l / LANES;
   IN(float) of_matrix = OF_MATRIX + min(line, lines - 1) * matrix_line;
@@ -170,7 +170,7 @@ KERNEL vectors_along_k(VECTOR_OPERANDS) {
 
 /* Lines lie side by side: a work-item takes WIDTH of them and every STRIPS-th place of k. */
 KERNEL vectors_side_by_side(VECTOR_OPERANDS) {
-  local wide sums[VECTORS][GROUP];
+  SHARED wide sums[VECTORS][GROUP];
   const uint l = get_local_id(0), strip = l / LANES;
   const index_t line = (get_group_id(0) * (index_t)LANES + l % LANES) * WIDTH;
   IN(float) of_matrix = OF_MATRIX + min(line, lines - WIDTH);

@@ -23,7 +23,7 @@ MOVE(move3, STEPS3, STEP(2) STEP(1) STEP(0))
 MOVE(move8, STEPS8, STEP(7) STEP(6) STEP(5) STEP(4) STEP(3) STEP(2) STEP(1) STEP(0))
 
 /* Without restrict: the output may be the input. */
-KERNEL copy(global const T *in, global T *out, index_t count) {
+KERNEL copy(GLOBAL const T *in, GLOBAL T *out, index_t count) {
   index_t i = get_global_id(0);
   if (i < count) out[i] = in[i];
 }
@@ -36,7 +36,7 @@ KERNEL fill(OUT(T) out, index_t count, int value) {
 /* Rows picked by indices of type INDEX. One out of range sets `fault`, which fails the task; what is enqueued behind it
  * finds NaN, with which a training step changes nothing. */
 #ifdef INDEX
-KERNEL gather(IN(T) in, IN(INDEX) indices, OUT(T) out, global int *fault, index_t total, index_t count, index_t size,
+KERNEL gather(IN(T) in, IN(INDEX) indices, OUT(T) out, GLOBAL int *fault, index_t total, index_t count, index_t size,
               index_t inner) {
   index_t i = get_global_id(0);
   if (i >= total) return;
@@ -49,7 +49,7 @@ KERNEL gather(IN(T) in, IN(INDEX) indices, OUT(T) out, global int *fault, index_
 }
 
 /* Its gradient: each element of the result adds up, in order, the rows that were picked from its row. */
-KERNEL gather_grad(IN(float) dy, IN(INDEX) indices, OUT(float) dx, global int *fault, index_t total, index_t count,
+KERNEL gather_grad(IN(float) dy, IN(INDEX) indices, OUT(float) dx, GLOBAL int *fault, index_t total, index_t count,
                    index_t size, index_t inner) {
   index_t i = get_global_id(0);
   if (i >= total) return;

@@ -34,7 +34,7 @@ float tree(float x, local float *parts, int l) {
 #if defined(MEAN) || defined(SPREAD) || defined(GRADIENT)
 KERNEL channel_sums(IN(float) u, IN(float) v, IN(float) center, OUT(float) sums, OUT(float) more, SHAPE,
                     index_t slice) {
-  local float parts[GROUP];
+  SHARED float parts[GROUP];
   const index_t channel = get_group_id(0), which = get_group_id(1);
   const int l = get_local_id(0);
   const float middle = MIDDLE;
@@ -87,9 +87,9 @@ KERNEL finish_mean(IN(float) sums, OUT(float) mean, SHAPE, index_t slices) {
 
 /* What y = factor * (x - mean) + bias takes, and what becomes of the running statistics, which may lie where they were.
  */
-KERNEL finish_spread(IN(float) sums, IN(float) mean, IN(float) scale, global const float *old_mean,
-                     global const float *old_variance, OUT(float) factor, global float *new_mean,
-                     global float *new_variance, OUT(float) saved_mean, OUT(float) saved_inverse, SHAPE, index_t slices,
+KERNEL finish_spread(IN(float) sums, IN(float) mean, IN(float) scale, GLOBAL const float *old_mean,
+                     GLOBAL const float *old_variance, OUT(float) factor, GLOBAL float *new_mean,
+                     GLOBAL float *new_variance, OUT(float) saved_mean, OUT(float) saved_inverse, SHAPE, index_t slices,
                      float epsilon, float keep, float rest) {
   const index_t c = get_global_id(0);
   if (c >= channels) return;
@@ -117,7 +117,7 @@ KERNEL given(IN(float) scale, IN(float) variance, OUT(float) factor, index_t cha
 }
 
 /* y may be x. */
-KERNEL apply(global const float *x, IN(float) factor, IN(float) mean, IN(float) bias, global float *y, index_t total,
+KERNEL apply(GLOBAL const float *x, IN(float) factor, IN(float) mean, IN(float) bias, GLOBAL float *y, index_t total,
              index_t channels, index_t plane) {
   const index_t i = get_global_id(0);
   if (i >= total) return;
@@ -155,7 +155,7 @@ KERNEL finish_gradient(IN(float) products, IN(float) sums, IN(float) scale, IN(f
 }
 
 /* dx may be dy or x. */
-KERNEL gradient(global const float *dy, global const float *x, IN(float) mean, IN(float) coefficients, global float *dx,
+KERNEL gradient(GLOBAL const float *dy, GLOBAL const float *x, IN(float) mean, IN(float) coefficients, GLOBAL float *dx,
                 index_t total, index_t channels, index_t plane) {
   const index_t i = get_global_id(0);
   if (i >= total) return;

@@ -8,8 +8,8 @@
 #endif
 
 #ifdef SGD
-KERNEL sgd(global const float *p, IN(float) g, IN(RATE) rates, global const float *m, IN(GUARD) guard,
-           global float *p_out, global float *m_out, index_t count, float momentum, float decay, float from_gradient,
+KERNEL sgd(GLOBAL const float *p, IN(float) g, IN(RATE) rates, GLOBAL const float *m, IN(GUARD) guard,
+           GLOBAL float *p_out, GLOBAL float *m_out, index_t count, float momentum, float decay, float from_gradient,
            float from_kept) {
   const index_t i = get_global_id(0);
   if (i >= count) return;
@@ -32,8 +32,8 @@ float mean(float old, float now, float rest) {
   return rest <= 0.5f ? old + rest * (now - old) : now + (1 - rest) * (old - now);
 }
 
-KERNEL adam(global const float *p, IN(float) g, IN(RATE) rates, global const float *m, global const float *v,
-            IN(STEP) steps, IN(GUARD) guard, global float *p_out, global float *m_out, global float *v_out,
+KERNEL adam(GLOBAL const float *p, IN(float) g, IN(RATE) rates, GLOBAL const float *m, GLOBAL const float *v,
+            IN(STEP) steps, IN(GUARD) guard, GLOBAL float *p_out, GLOBAL float *m_out, GLOBAL float *v_out,
             index_t count, float rest1, float rest2, float log1, float log2, float epsilon, float coupled,
             float decoupled) {
   const index_t i = get_global_id(0);

@@ -102,8 +102,8 @@ float unit_slope(int kind, float y, float d, float a, float b, float clip) {
 /* --- forward -------------------------------------------------------------------------------------------------------- */
 #ifdef FORWARD
 /* `gates` holds W x and gets the results; h: two states of all sequences, c: one. Places of the direction: _at. */
-KERNEL lstm_forward(global float *gates, IN(float) r, IN(float) bias, IN(float) peephole, IN(float) h0, IN(float) c0,
-                    IN(int) lengths, OUT(float) y, OUT(float) y_h, OUT(float) y_c, global float *h, global float *c,
+KERNEL lstm_forward(GLOBAL float *gates, IN(float) r, IN(float) bias, IN(float) peephole, IN(float) h0, IN(float) c0,
+                    IN(int) lengths, OUT(float) y, OUT(float) y_h, OUT(float) y_c, GLOBAL float *h, GLOBAL float *c,
                     index_t n, index_t batch, index_t steps, index_t gates_at, index_t r_at, index_t bias_at,
                     index_t peephole_at, index_t y_at, index_t y_step, index_t y_row, index_t state_at,
                     index_t state_row, UNITS_OF(f), UNITS_OF(g), UNITS_OF(h)) {
@@ -125,7 +125,7 @@ KERNEL lstm_forward(global float *gates, IN(float) r, IN(float) bias, IN(float) 
   barrier(CLK_GLOBAL_MEM_FENCE);
   for (index_t k = 0; k < steps; k++) {
     const index_t t = TIME(k);
-    global float *now = h + (k % 2) * batch * n, *next = h + (1 - k % 2) * batch * n;
+    GLOBAL float *now = h + (k % 2) * batch * n, *next = h + (1 - k % 2) * batch * n;
     for (index_t j = l; j < n; j += GROUP) {
       vector sums[4][SEQUENCES];
       float rest[4][SEQUENCES];
@@ -154,7 +154,7 @@ KERNEL lstm_forward(global float *gates, IN(float) r, IN(float) bias, IN(float) 
 #endif
           continue;
         }
-        global float *place = gates + gates_at + (t * batch + b) * 5 * n + j;
+        GLOBAL float *place = gates + gates_at + (t * batch + b) * 5 * n + j;
         float x[4], cell = c[b * n + j];
         for (int g = 0; g < 4; g++) {
           float lanes[WIDTH], sum = rest[g][s];
@@ -242,7 +242,7 @@ KERNEL lstm_states(IN(float) saved, IN(float) h0, IN(int) lengths, OUT(float) st
 
 /* From the last step to the first: gradients of what went into the activations; dh and dc: of all sequences. */
 KERNEL lstm_backward(IN(float) saved, IN(float) r, IN(float) peephole, IN(float) c0, IN(int) lengths, IN(float) dy,
-                     IN(float) dy_h, IN(float) dy_c, global float *gradients, global float *dh, global float *dc,
+                     IN(float) dy_h, IN(float) dy_c, GLOBAL float *gradients, GLOBAL float *dh, GLOBAL float *dc,
                      OUT(float) dh0, OUT(float) dc0, index_t n, index_t batch, index_t steps, index_t saved_at,
                      index_t r_at, index_t peephole_at, index_t y_at, index_t y_step, index_t y_row, index_t state_at,
                      index_t state_row, index_t row_step, index_t row_row, UNITS_OF(f), UNITS_OF(g), UNITS_OF(h)) {
@@ -266,7 +266,7 @@ KERNEL lstm_backward(IN(float) saved, IN(float) r, IN(float) peephole, IN(float)
     const index_t t = TIME(k);
     for (index_t j = l; j < n; j += GROUP)
       for (index_t b = first; b < last; b++) {
-        global float *to = gradients + (t * row_step + b * row_row) * 4 * n + j;
+        GLOBAL float *to = gradients + (t * row_step + b * row_row) * 4 * n + j;
         if (t >= END(b)) {
           to[0] = to[n] = to[2 * n] = to[3 * n] = 0;
           continue;

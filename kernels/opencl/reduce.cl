@@ -83,7 +83,7 @@ KERNEL fold_rows(ARGUMENTS) {
 
 /* A group for each result and slice, whose work-items take turns. */
 KERNEL fold_groups(ARGUMENTS) {
-  local float parts[GROUP];
+  SHARED float parts[GROUP];
   index_t group = get_group_id(0), result = group % results, which = group / results;
   const int l = get_local_id(0);
   const float s = SHIFT;

@@ -22,7 +22,7 @@
 #define TERM(i) b[i]
 #endif
 
-KERNEL lines(global const float *a, IN(float) b, global float *out, index_t count, index_t size, index_t inner) {
+KERNEL lines(GLOBAL const float *a, IN(float) b, GLOBAL float *out, index_t count, index_t size, index_t inner) {
   const index_t line = get_global_id(0), first = line / inner * size * inner + line % inner;
   if (line >= count) return;
   float most = -INFINITY, sum = 0;
@@ -47,8 +47,8 @@ float fold(float x, bool largest, local float *parts, int l) {
   return result;
 }
 
-KERNEL groups(global const float *a, IN(float) b, global float *out, index_t count, index_t size, index_t inner) {
-  local float parts[GROUP];
+KERNEL groups(GLOBAL const float *a, IN(float) b, GLOBAL float *out, index_t count, index_t size, index_t inner) {
+  SHARED float parts[GROUP];
   const index_t line = get_group_id(0), first = line / inner * size * inner + line % inner;
   const int l = get_local_id(0);
   float most = -INFINITY, sum = 0;

@@ -32,8 +32,8 @@
 #endif
 
 #ifdef HALF
-#define SET_PIECE(x) vstore_half_rte(x, i, (global half *)piece)
-#define GET_PIECE vload_half(i, (global const half *)piece)
+#define SET_PIECE(x) vstore_half_rte(x, i, (GLOBAL half *)piece)
+#define GET_PIECE vload_half(i, (GLOBAL const half *)piece)
 #else
 #define SET_PIECE(x) piece[i] = TO_PIECE(x)
 #define GET_PIECE FROM_PIECE(piece[i])

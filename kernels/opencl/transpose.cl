@@ -4,7 +4,7 @@
 /* `planes` matrices of rows x columns, transposed by tiles of GROUP columns and as many rows, so that neighbouring
  * work-items read neighbouring elements and write them. */
 KERNEL transpose(IN(T) in, OUT(T) out, index_t rows, index_t columns, index_t across) {
-  local T tile[GROUP][GROUP + 1];
+  SHARED T tile[GROUP][GROUP + 1];
   const int l = get_local_id(0);
   const index_t tile_row = get_group_id(0) / across * GROUP, tile_column = get_group_id(0) % across * GROUP;
   IN(T) from = in + get_group_id(1) * rows * columns;

@@ -256,6 +256,18 @@ braid_status braid_registry_devices(braid_registry *registry, braid_device_info 
   return BRAID_OK;
 }
 
+const char *braid_registry_absence(const braid_registry *registry, size_t index, const char **why) {
+  *why = NULL;
+  for (size_t i = 0; i < registry->count; i++) {
+    const braid_backend *backend = registry->backends[i];
+    const char *sentence = backend->absence ? backend->absence() : NULL;
+    if (!sentence || !sentence[0] || index-- > 0) continue;
+    *why = sentence;
+    return backend->name;
+  }
+  return NULL;
+}
+
 /* --- looking a name up ---------------------------------------------------------------------------------------------
  */
 typedef struct place {
@@ -334,8 +346,18 @@ static void add_named(const braid_platform *platform, braid_text *names) {
   }
 }
 
+/* "; REASON" where the name is that of a backend without devices. */
+static const char *absence_of(const braid_registry *registry, const char *name, char out[256]) {
+  const char *backend, *why;
+  out[0] = '\0';
+  for (size_t i = 0; (backend = braid_registry_absence(registry, i, &why)); i++)
+    if (strncmp(name, backend, strlen(backend)) == 0) snprintf(out, 256, "; %s", why);
+  return out;
+}
+
 static braid_status find_place(const braid_registry *registry, const char *name, char *options, place *out) {
   braid_text names;
+  char why[256];
   braid_text_init(&names, registry->allocator);
   braid_status status = find_named(registry, name, options, &names, out);
   if (status == BRAID_OK && !out->backend) status = find_listed(registry, name, &names, out);
@@ -343,8 +365,8 @@ static braid_status find_place(const braid_registry *registry, const char *name,
   if (status == BRAID_OK && names.failed) status = BRAID_NO_MEMORY;
   if (status == BRAID_OK && !out->backend) {
     add_named(registry->platform, &names);
-    status = braid_fail(BRAID_NOT_FOUND, "there is no device %.40s; there are: %s", name,
-                        names.length ? names.data : "none");
+    status = braid_fail(BRAID_NOT_FOUND, "there is no device %.40s; there are: %s%s", name,
+                        names.length ? names.data : "none", absence_of(registry, name, why));
   }
   braid_text_deinit(&names);
   return status;

@@ -57,6 +57,10 @@ bool braid_launch_match_activation(const braid_node_desc *node, char *why, size_
 void braid_launch_add_activation(braid_launch_planner *p, const braid_attrs *attrs);
 void braid_launch_activation_numbers(const braid_attrs *attrs, double *first, double *second);
 
+/* The product that a Gemm, FusedGemm or MatMul is. lead_rank: dimensions that its batch takes; beyond 2 the steps of
+ * the batch are not known. */
+braid_launch_product braid_launch_read_product(const braid_node_desc *node, int *lead_rank);
+
 /* Does the algorithm compute products of such steps at all? Says why not. */
 bool braid_launch_product_allows(braid_launch_algorithm algorithm, const braid_launch_product *product, char *why,
                                  size_t why_bytes);

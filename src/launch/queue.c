@@ -231,8 +231,8 @@ static oldest_task examine_oldest(braid_launch_queue *queue, bool closes) {
 }
 
 /* Between two polls of a driver that does not call back. `waited_ns`: since a task last ended. */
-static int64_t poll_interval_ns(int64_t waited_ns) {
-  int64_t pause = waited_ns / kPollPart;
+static int64_t poll_interval_ns(const braid_launch_queue *queue, int64_t waited_ns) {
+  int64_t pause = waited_ns / (queue->poll_part ? queue->poll_part : kPollPart);
   return pause < kShortestPoll ? 0 : pause < kLongestPoll ? pause : kLongestPoll;
 }
 
@@ -279,7 +279,8 @@ static void *worker_main(void *context) {
     if (limit && now - busy_ns >= limit)
       queue->driver->mark_lost(queue);
     else if (!issued && !progressed)
-      worker_sleep(queue, seen, polling ? poll_interval_ns(now - changed_ns) : hang_check_ns(limit), polling, blocking);
+      worker_sleep(queue, seen, polling ? poll_interval_ns(queue, now - changed_ns) : hang_check_ns(limit), polling,
+                   blocking);
   }
 }
 

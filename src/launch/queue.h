@@ -60,6 +60,7 @@ struct braid_launch_queue {
   const char *device;   /* its name, for failures */
   const uint32_t *lost; /* the device is; atomic */
   uint32_t polls;       /* the driver is polled; else it calls back; atomic */
+  uint32_t poll_part;   /* the pause between polls is this part of the time waited so far; 0: a sixteenth */
   bool splits;          /* tasks that are timed and tasks that are not are never in flight together */
   bool unified;         /* commands write memory that is the host's */
   int64_t deadline_ns;  /* of a task; 0: none */

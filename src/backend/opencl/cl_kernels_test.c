@@ -12,7 +12,7 @@ static void unary_case(const char *op, double low, double high, bool gradient) {
   if (gradient) inputs[1] = check_tensor(&c, BRAID_F32, 3, dims, low, high);
   if (!gradient) inputs[0] = check_tensor(&c, BRAID_F32, 3, dims, low, high);
   check_node(&c, op, inputs, gradient ? 2 : 1);
-  c.only = "cl_flat"; /* the others take the same expressions */
+  c.only = "_flat"; /* the others take the same expressions */
   check_end(&c, 1e-5);
 }
 

@@ -36,13 +36,18 @@ static void test_devices(void **state) {
                {"opencl0.0:parts=2", 1}, /* half of PoCL's threads */
                {"opencl0:memory=separate", 2},
                {"opencl0:as=gpu,group=64", 1},
-               {"opencl0:as=fpga,group=16", 1}};
+               {"opencl0:as=fpga,group=16", 1},
+               {"cuda0", 1},
+               {"cuda0:group=64", 2}};
+  const char *wanted = getenv("BRAID_TEST_OPENCL"); /* "cuda0": the runs on that device, and no other */
+  if (!wanted) wanted = "opencl0";
   braid_device *device = NULL;
-  bool there = braid_device_open(registry, "opencl0", &device) == BRAID_OK;
+  bool there = braid_device_open(registry, wanted, &device) == BRAID_OK;
   braid_device_close(device);
   if (!there) skip_test("opencl", "there is no OpenCL device");
   train_on("cpu", 1, "one.ledger");
   for (size_t i = 0; i < sizeof kRuns / sizeof *kRuns; i++) {
+    if (strncmp(kRuns[i].devices, "cpu", 3) != 0 && strncmp(kRuns[i].devices, wanted, strlen(wanted)) != 0) continue;
     train_on(kRuns[i].devices, kRuns[i].threads, "other.ledger");
     expect_same(path_of("other.ledger"), path_of("one.ledger"));
     assert_int_equal(unlink(path_of("other.ledger")), 0);

@@ -13,19 +13,13 @@
 struct braid_cl_program {
   cl_program program;
   cl_device_id device;
-  const braid_cl_source *source;
+  const braid_launch_text *source;
   char *options;
   braid_cl_program *next;
 };
 
 enum { kDetailLog = 600 }; /* bytes of a compiler's log in an error detail */
 static const char kStandard[] = "-cl-std=CL1.2", kBlanks[] = " \t";
-
-static const braid_cl_source *find_source(const char *name) {
-  for (size_t i = 0; i < braid_cl_source_count; i++)
-    if (strcmp(braid_cl_sources[i].name, name) == 0) return &braid_cl_sources[i];
-  return NULL;
-}
 
 /* The compiler's log, whole: the error detail has room for its beginning alone. */
 static void write_log(const braid_log *to, const char *file, const char *log) {
@@ -38,7 +32,7 @@ static void write_log(const braid_log *to, const char *file, const char *log) {
 }
 
 /* The compiler's log behind what was compiled for what. */
-static braid_status build_failure(const braid_cl_device *device, cl_program program, const braid_cl_source *source,
+static braid_status build_failure(const braid_cl_device *device, cl_program program, const braid_launch_text *source,
                                   const char *options, cl_int code) {
   char scratch[32];
   braid_status status = code == CL_BUILD_PROGRAM_FAILURE ? BRAID_INVALID_FILE : braid_cl_status(code);
@@ -60,7 +54,7 @@ static braid_status build_failure(const braid_cl_device *device, cl_program prog
 /* --- in files ------------------------------------------------------------------------------------------------------
  */
 /* All that the binary depends on, but not where the text lies; false: more than is known here. */
-static bool write_key(const braid_cl_device *device, const braid_cl_source *source, const char *options,
+static bool write_key(const braid_cl_device *device, const braid_launch_text *source, const char *options,
                       braid_text *key) {
   static const cl_device_info kFacts[] = {CL_DEVICE_NAME, CL_DEVICE_VENDOR, CL_DEVICE_VERSION, CL_DRIVER_VERSION};
   char fact[512];
@@ -115,7 +109,7 @@ static cl_program load_binary(const braid_cl_device *device, const uint8_t *bina
 
 /* --- building ------------------------------------------------------------------------------------------------------
  */
-static braid_status compile_in_folders(const braid_cl_device *device, const braid_cl_source *source,
+static braid_status compile_in_folders(const braid_cl_device *device, const braid_launch_text *source,
                                        const char *options, cl_program *out) {
   const braid_cl_api *cl = device->cl;
   cl_int code;
@@ -133,7 +127,7 @@ static braid_status compile_in_folders(const braid_cl_device *device, const brai
 }
 
 /* The source's own folders, which may be the same, come before those that the options name. */
-static braid_status compile_program(const braid_cl_device *device, const braid_cl_source *source, const char *options,
+static braid_status compile_program(const braid_cl_device *device, const braid_launch_text *source, const char *options,
                                     cl_program *out) {
   braid_text all;
   braid_text_init(&all, NULL);
@@ -147,8 +141,8 @@ static braid_status compile_program(const braid_cl_device *device, const braid_c
 }
 
 /* Compiled and kept, unless an included file changed meanwhile: the compiler may have read either. */
-static braid_status compile_and_keep(const braid_cl_device *device, const braid_cl_source *source, const char *options,
-                                     const braid_text *key, cl_program *out) {
+static braid_status compile_and_keep(const braid_cl_device *device, const braid_launch_text *source,
+                                     const char *options, const braid_text *key, cl_program *out) {
   braid_status status = compile_program(device, source, options, out);
   if (status != BRAID_OK) return status;
   size_t bytes;
@@ -164,7 +158,7 @@ static braid_status compile_and_keep(const braid_cl_device *device, const braid_
 }
 
 /* From the cache if it is there and the driver takes it, else compiled and put there. */
-static braid_status build_program(const braid_cl_device *device, const braid_cl_source *source, const char *options,
+static braid_status build_program(const braid_cl_device *device, const braid_launch_text *source, const char *options,
                                   cl_program *out) {
   *out = NULL;
   if (!device->cache) return compile_program(device, source, options, out);
@@ -185,7 +179,7 @@ static braid_status build_program(const braid_cl_device *device, const braid_cl_
   return status;
 }
 
-static braid_status add_program(const braid_cl_device *device, const braid_cl_source *source, const char *options,
+static braid_status add_program(const braid_cl_device *device, const braid_launch_text *source, const char *options,
                                 braid_cl_program **list, braid_cl_program **out) {
   *out = NULL;
   braid_cl_program *own = braid_zalloc(NULL, sizeof *own);
@@ -221,7 +215,7 @@ static bool has_kernel(const braid_cl_bitstream *bitstream, const char *name) {
 }
 
 struct braid_cl_module {
-  braid_cl_source source;        /* its text, whose name is the path */
+  braid_launch_text source;      /* its text, whose name is the path */
   braid_cl_bitstream *bitstream; /* instead; NULL: text */
   braid_cl_program *programs;    /* of the text; guarded by the context's lock */
 };
@@ -241,7 +235,7 @@ bool braid_cl_program_is_possible(const braid_cl_device *device, const braid_lau
     if (has_kernel(bitstream, launch->function)) return true;
     snprintf(why, why_bytes, "%.80s has no kernel %.60s, it has %.90s", bitstream->path, launch->function,
              bitstream->kernels);
-  } else if (!launch->module && !find_source(launch->source)) {
+  } else if (!launch->module && !braid_launch_find_text(launch->source)) {
     snprintf(why, why_bytes, "there is no kernels/opencl/%.60s.cl in this library", launch->source);
   } else if (!braid_cl_query(device->id, CL_DEVICE_COMPILER_AVAILABLE)) {
     snprintf(why, why_bytes, "the driver has no compiler: the device needs a bitstream=FILE");
@@ -325,7 +319,7 @@ static char *folder_of(const braid_allocator *allocator, const char *path) {
 }
 
 static braid_status read_module_text(const braid_cl_device *device, const char *path, const char *manifest,
-                                     braid_cl_source *out) {
+                                     braid_launch_text *out) {
   static const size_t kMostBytes = (size_t)16 << 20;
   braid_file_view file;
   braid_status status = braid_file_open(device->allocator, path, kMostBytes, &file);
@@ -380,14 +374,14 @@ void braid_cl_module_close(const braid_cl_device *device, braid_cl_module *modul
  */
 /* Of text of somebody else, the names of arguments' types are kept, so that they can be compared with what is given
  * (arguments.c). */
-static void write_options(const braid_cl_source *source, const braid_launch *launch, braid_text *out) {
+static void write_options(const braid_launch_text *source, const braid_launch *launch, braid_text *out) {
   /* A compiler that is given two standards takes either. */
   if (!strstr(launch->options, "-cl-std")) braid_text_add(out, kStandard);
   if (source->folders[0]) braid_text_add(out, " -cl-kernel-arg-info");
   if (launch->options[0]) braid_text_printf(out, " %s", launch->options);
 }
 
-static braid_status find_or_build(const braid_cl_device *device, const braid_cl_source *source, const char *options,
+static braid_status find_or_build(const braid_cl_device *device, const braid_launch_text *source, const char *options,
                                   braid_cl_program **list, cl_program *out) {
   braid_status status = BRAID_OK;
   pthread_mutex_lock(&device->shared->lock);
@@ -409,7 +403,8 @@ braid_status braid_cl_program_get(const braid_cl_device *device, const braid_lau
     *out = bitstream->program;
     return BRAID_OK;
   }
-  const braid_cl_source *source = launch->module ? &module_of(launch)->source : find_source(launch->source);
+  const braid_launch_text *source =
+      launch->module ? &module_of(launch)->source : braid_launch_find_text(launch->source);
   braid_cl_program **list = launch->module ? &module_of(launch)->programs : &device->shared->programs;
   braid_text options;
   braid_text_init(&options, NULL);

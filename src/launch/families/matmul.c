@@ -108,7 +108,7 @@ static braid_launch_product read_matmul(const braid_node_desc *node, int *lead_r
   return m;
 }
 
-static braid_launch_product matmul_read(const braid_node_desc *node, int *lead_rank) {
+braid_launch_product braid_launch_read_product(const braid_node_desc *node, int *lead_rank) {
   *lead_rank = 1;
   return strcmp(node->op, "MatMul") == 0 ? read_matmul(node, lead_rank) : read_gemm(node);
 }
@@ -117,7 +117,7 @@ static bool matmul_match(const braid_node_desc *node, braid_launch_algorithm alg
   int lead_rank;
   if (!braid_launch_match_float(node, why, why_bytes) || !braid_launch_match_activation(node, why, why_bytes))
     return false;
-  braid_launch_product m = matmul_read(node, &lead_rank);
+  braid_launch_product m = braid_launch_read_product(node, &lead_rank);
   if (lead_rank > 2) return braid_launch_refuse(why, why_bytes, "batches broadcast over %d dimensions", lead_rank);
   return braid_launch_product_allows(algorithm, &m, why, why_bytes);
 }
@@ -125,7 +125,7 @@ static bool matmul_match(const braid_node_desc *node, braid_launch_algorithm alg
 static bool matmul_fits(const braid_launch_traits *traits, const braid_node_desc *node,
                         braid_launch_algorithm algorithm, char *why, size_t why_bytes) {
   int lead_rank;
-  braid_launch_product m = matmul_read(node, &lead_rank);
+  braid_launch_product m = braid_launch_read_product(node, &lead_rank);
   return braid_launch_product_fits(traits, algorithm, &m, why, why_bytes);
 }
 
@@ -133,7 +133,7 @@ static braid_status matmul_plan(const braid_launch_traits *traits, const braid_n
                                 braid_launch_recipe *recipe, braid_launch_algorithm algorithm) {
   braid_launch_planner p;
   int lead_rank;
-  braid_launch_product m = matmul_read(node, &lead_rank);
+  braid_launch_product m = braid_launch_read_product(node, &lead_rank);
   braid_launch_plan_begin(&p, traits, node, recipe);
   braid_launch_add_product(&p, algorithm, &m);
   return braid_launch_plan_end(&p);

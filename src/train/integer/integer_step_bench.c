@@ -92,6 +92,25 @@ static double median_ms(step_side *side, int steps) {
   return side->ms[steps / 2];
 }
 
+/* Joules of a step, by the counter of the first device over as many steps at one go; below 0: it has none. */
+static double step_joules(step_side *side, const bench_options *o, const float *images, const int32_t *labels) {
+  char name[64];
+  braid_registry *registry = NULL;
+  braid_device *device = NULL;
+  double before = 0, after = -1;
+  snprintf(name, sizeof name, "%.*s", (int)strcspn(o->devices ? o->devices : "cpu", " :"),
+           o->devices ? o->devices : "cpu");
+  braid_status status = braid_registry_create(NULL, &registry);
+  if (status == BRAID_OK) status = braid_device_open(registry, name, &device);
+  const braid_backend *backend = device ? braid_device_backend(device) : NULL;
+  bool meters = backend && backend->read_energy && backend->read_energy(braid_device_self(device), &before) == BRAID_OK;
+  for (int i = 0; meters && i < o->steps && status == BRAID_OK; i++) status = run_step(side, images, labels, false);
+  if (meters && backend->read_energy(braid_device_self(device), &after) != BRAID_OK) after = -1;
+  braid_device_close(device);
+  braid_registry_destroy(registry);
+  return meters && status == BRAID_OK && after >= 0 ? (after - before) * 1e-6 / o->steps : -1;
+}
+
 /* --- report --------------------------------------------------------------------------------------------------------
  */
 static bool is_product(const char *op) {
@@ -156,6 +175,8 @@ static braid_status measure(const char *path, const bench_options *o) {
   if (!images || !labels) status = BRAID_NO_MEMORY;
   for (int64_t i = 0; images && i < numbers; i++) images[i] = braid_random_normal(1, 0, 0, (uint64_t)i);
   for (int64_t i = 0; labels && i < o->batch; i++) labels[i] = (int32_t)(i % kClasses);
+  for (int i = 0; i < 2 && status == BRAID_OK && images; i++) /* as the trainer does */
+    status = braid_session_pin(sides[i].session, images, (size_t)numbers * sizeof *images);
   for (int step = 0; step < o->steps + 2 && status == BRAID_OK; step++)
     for (int i = 0; i < 2 && status == BRAID_OK; i++) status = run_step(&sides[i], images, labels, step > 1);
   if (status == BRAID_OK) {
@@ -166,13 +187,17 @@ static braid_status measure(const char *path, const bench_options *o) {
            "%.1f MB, %.2f of it\n",
            path, (long long)o->batch, ms[0], ms[1], ms[1] / ms[0], (double)bytes[0] * 1e-6, (double)bytes[1] * 1e-6,
            (double)bytes[0] / (double)bytes[1]);
+    for (int i = 0; i < 2; i++) {
+      double joules = step_joules(&sides[i], o, images, labels);
+      if (joules >= 0) printf("  %s: %.4f J a step\n", sides[i].name, joules);
+    }
     for (int i = 0; i < 2; i++) print_shares(&sides[i], o->nodes);
   }
-  free(images), free(labels);
   for (int i = 0; i < 2; i++) {
     braid_session_destroy(sides[i].session);
     braid_graph_destroy(sides[i].graph);
   }
+  free(images), free(labels);
   braid_graph_destroy(model);
   return status;
 }

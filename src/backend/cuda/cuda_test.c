@@ -1,0 +1,268 @@
+/* CUDA's backend by a library that passes for NVIDIA's driver (tests/libraries/cuda.c): what it says where it can't be
+ * used, memory, transfers, order, recordings, and a card that fails. A driver is loaded once in a program, so each case
+ * has a child of its own. Kernels are judged on a card, by the programs that judge OpenCL's (bench/gpu.py). */
+#include "backend/cuda/device.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "backend/cuda/compiler.h"
+#include "backend/opencl/test_node.h"
+#include "braid/conformance.h"
+#include "skip.h"
+
+/* --- children ------------------------------------------------------------------------------------------------------
+ */
+#define EXPECT(condition)                                                                                              \
+  do {                                                                                                                 \
+    if (!(condition)) {                                                                                                \
+      fprintf(stderr, "%s:%d: %s; %s\n", __FILE__, __LINE__, #condition, braid_error_detail());                        \
+      return 1;                                                                                                        \
+    }                                                                                                                  \
+  } while (0)
+
+static bool preload(const char *name) {
+  char path[512];
+  snprintf(path, sizeof path, "%s/%s", BRAID_LIBRARIES, name);
+  return dlopen(path, RTLD_NOW | RTLD_LOCAL) != NULL;
+}
+
+/* Runs it in a child, with the libraries loaded before (NULL: none) and a variable set. */
+static void in_child(int (*run)(void), const char *driver, const char *compiler, const char *variable,
+                     const char *value) {
+  fflush(NULL);
+  pid_t child = fork();
+  assert_true(child >= 0);
+  if (!child) {
+    if (variable) setenv(variable, value, 1);
+    bool loaded = (!driver || preload(driver)) && (!compiler || preload(compiler));
+    _exit(loaded ? run() : 2);
+  }
+  int status = 0;
+  assert_int_equal(waitpid(child, &status, 0), child);
+  assert_true(WIFEXITED(status));
+  assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+/* --- no driver that will do ----------------------------------------------------------------------------------------
+ */
+static const char *expected_sentence;
+
+static int sees_no_card(void) {
+  braid_registry *registry;
+  braid_device *device;
+  size_t count = 0;
+  const char *name, *why = "", *told;
+  EXPECT(braid_registry_create(NULL, &registry) == BRAID_OK);
+  EXPECT(braid_backend_cuda.enumerate(NULL, 0, &count) == BRAID_OK && count == 0);
+  for (size_t i = 0; (name = braid_registry_absence(registry, i, &told)); i++)
+    if (strcmp(name, "cuda") == 0) why = told;
+  EXPECT(strstr(why, expected_sentence));
+  EXPECT(braid_device_open(registry, "cuda0", &device) == BRAID_NOT_FOUND);
+  EXPECT(strstr(braid_error_detail(), expected_sentence));
+  braid_registry_destroy(registry);
+  return 0;
+}
+
+static void test_absent(void **state) {
+  (void)state;
+  expected_sentence = "there is no libcuda.so.1";
+  if (!dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL)) in_child(sees_no_card, NULL, NULL, NULL, NULL);
+  expected_sentence = "libcuda.so.1 has no cuInit";
+  in_child(sees_no_card, "cuda_empty.so", NULL, NULL, NULL);
+  expected_sentence = "is of CUDA 11.8, 12.0 or later is needed";
+  in_child(sees_no_card, "cuda_cards.so", NULL, "FAKE_CUDA_VERSION", "11080");
+  expected_sentence = "finds no GPU";
+  in_child(sees_no_card, "cuda_cards.so", NULL, "FAKE_CUDA_CARDS", "0");
+}
+
+/* --- cards ---------------------------------------------------------------------------------------------------------
+ */
+static int sees_two_cards(void) {
+  braid_registry *registry;
+  braid_device *device;
+  const char *why;
+  EXPECT(braid_registry_create(NULL, &registry) == BRAID_OK);
+  for (size_t i = 0; braid_registry_absence(registry, i, &why); i++) EXPECT(!strstr(why, "NVIDIA"));
+  EXPECT(braid_device_open(registry, "cuda1", &device) == BRAID_OK);
+  const braid_device_info *info = braid_device_get_info(device);
+  EXPECT(strcmp(info->name, "cuda1") == 0 && strcmp(info->kind, "gpu") == 0 && info->compute_units == 132);
+  EXPECT(strstr(info->software, "CUDA 13.0"));
+  braid_device_close(device);
+  EXPECT(braid_device_open(registry, "cuda2", &device) == BRAID_NOT_FOUND);
+  EXPECT(braid_device_open(registry, "cuda0:memory=unified", &device) == BRAID_INVALID_ARGUMENT);
+  EXPECT(strstr(braid_error_detail(), "a card's memory is separate"));
+  EXPECT(braid_device_open(registry, "cuda0:as=cpu", &device) == BRAID_INVALID_ARGUMENT);
+  EXPECT(braid_device_open(registry, "cuda0:tf32=maybe", &device) == BRAID_INVALID_ARGUMENT);
+  EXPECT(strstr(braid_error_detail(), "expected on or off"));
+  EXPECT(braid_device_open(registry, "cuda0:libraries=some", &device) == BRAID_INVALID_ARGUMENT);
+  EXPECT(strstr(braid_error_detail(), "expected on, off or all"));
+  EXPECT(braid_device_open(registry, "cuda0:deadline=1", &device) == BRAID_INVALID_ARGUMENT);
+  braid_registry_destroy(registry);
+  return 0;
+}
+
+static void test_cards(void **state) {
+  (void)state;
+  in_child(sees_two_cards, "cuda_cards.so", NULL, "FAKE_CUDA_CARDS", "2");
+}
+
+/* A card of 64 MiB: what does not fit is refused with numbers, and what fits is had afterwards. */
+static int runs_out_of_memory(void) {
+  braid_registry *registry;
+  braid_device *device;
+  void *buffer, *other;
+  EXPECT(braid_registry_create(NULL, &registry) == BRAID_OK);
+  EXPECT(braid_device_open(registry, "cuda0", &device) == BRAID_OK);
+  const braid_backend *backend = braid_device_backend(device);
+  void *self = braid_device_self(device);
+  EXPECT(backend->buffer_create(self, 100 << 20, &buffer) == BRAID_NO_MEMORY);
+  EXPECT(strstr(braid_error_detail(), "104857600 bytes requested") && strstr(braid_error_detail(), "of 67108864 free"));
+  EXPECT(backend->buffer_create(self, 50 << 20, &buffer) == BRAID_OK);
+  EXPECT(backend->buffer_create(self, 50 << 20, &other) == BRAID_NO_MEMORY);
+  backend->buffer_destroy(self, buffer);
+  EXPECT(backend->buffer_create(self, 50 << 20, &buffer) == BRAID_OK);
+  backend->buffer_destroy(self, buffer);
+  braid_device_close(device);
+  braid_registry_destroy(registry);
+  return 0;
+}
+
+static void test_memory(void **state) {
+  (void)state;
+  in_child(runs_out_of_memory, "cuda_cards.so", NULL, "FAKE_CUDA_MEMORY", "67108864");
+}
+
+/* --- the contract --------------------------------------------------------------------------------------------------
+ * What the suite asks of transfers, order, ends and recordings, which needs no kernel. That submit returns before a
+ * task is done is nothing that this driver can show: it does everything at once. */
+static void count_failure(void *context, const char *name, braid_case_result result, const char *detail) {
+  if (result != BRAID_CASE_FAILED) return;
+  fprintf(stderr, "%s: %s\n", name, detail);
+  ++*(int *)context;
+}
+
+static int keeps_the_contract(void) {
+  static const char *const kCases[] = {
+      "description", "unknown option",  "buffers",          "out of memory",  "memory comes back",
+      "transfers",   "bounds",          "order of a queue", "kinds of tasks", "several threads",
+      "waits",       "queues in turns", "timeline",         "done is done",   "host memory",
+      "failed task", "cancel",          "timing",           "replay",         "destroying"};
+  braid_registry *registry;
+  braid_device *device;
+  int failed = 0;
+  EXPECT(braid_registry_create(NULL, &registry) == BRAID_OK);
+  EXPECT(braid_device_open(registry, "cuda0", &device) == BRAID_OK);
+  for (size_t i = 0; i < sizeof kCases / sizeof *kCases; i++) {
+    braid_check_counts counts;
+    const braid_check_options options = {.only = kCases[i]};
+    EXPECT(braid_device_conformance(device, &options, count_failure, &failed, &counts) == BRAID_OK);
+    EXPECT(counts.passed > 0 && counts.failed == 0 && !counts.stopped);
+  }
+  braid_device_close(device);
+  braid_registry_destroy(registry);
+  return failed != 0;
+}
+
+static void test_contract(void **state) {
+  (void)state;
+  in_child(keeps_the_contract, "cuda_cards.so", NULL, NULL, NULL);
+}
+
+/* --- a card that fails ---------------------------------------------------------------------------------------------
+ */
+/* The second launch fails for good: its task and all after it end with DEVICE_LOST, and nothing waits for ever. */
+static int is_lost(void) {
+  braid_registry *registry;
+  test_node node;
+  void *buffer;
+  EXPECT(braid_registry_create(NULL, &registry) == BRAID_OK);
+  EXPECT(test_node_open(&node, registry, "cuda0:libraries=off", "Relu", 1000) == BRAID_OK);
+  EXPECT(test_node_do(&node, &node.task) == BRAID_OK);
+  EXPECT(node.backend->status(node.self) == BRAID_OK);
+  EXPECT(test_node_do(&node, &node.task) == BRAID_DEVICE_LOST);
+  EXPECT(strstr(node.verdict.detail, "CUDA_ERROR_LAUNCH_FAILED"));
+  EXPECT(test_node_do(&node, &node.task) == BRAID_DEVICE_LOST);
+  EXPECT(node.backend->status(node.self) == BRAID_DEVICE_LOST);
+  EXPECT(node.backend->buffer_create(node.self, 16, &buffer) == BRAID_DEVICE_LOST);
+  test_node_close(&node);
+  braid_registry_destroy(registry);
+  return 0;
+}
+
+static void test_lost(void **state) {
+  (void)state;
+  in_child(is_lost, "cuda_cards.so", "nvrtc_any.so", "FAKE_CUDA_FAIL", "2");
+}
+
+static int needs_a_compiler(void) {
+  braid_registry *registry;
+  test_node node;
+  EXPECT(braid_registry_create(NULL, &registry) == BRAID_OK);
+  EXPECT(test_node_open(&node, registry, "cuda0:libraries=off", "Relu", 1000) == BRAID_UNSUPPORTED);
+  EXPECT(strstr(braid_error_detail(), "libnvrtc"));
+  EXPECT(strstr(braid_device_get_info(node.device)->lacks, "libnvrtc"));
+  test_node_close(&node);
+  braid_registry_destroy(registry);
+  return 0;
+}
+
+static void test_no_compiler(void **state) {
+  (void)state;
+  if (braid_cuda_compiler_find() != BRAID_OK) in_child(needs_a_compiler, "cuda_cards.so", NULL, NULL, NULL);
+}
+
+/* --- the kernels' text ---------------------------------------------------------------------------------------------
+ * Where the compiler is, all texts in the forms that a GPU gets. */
+static void test_texts(void **state) {
+  (void)state;
+  static const struct {
+    const char *text, *options;
+  } kForms[] = {
+      {"elementwise", "-DARITY=1 -DT=float -DTO=float -DT0=float -DE0=1 -DEXPRESSION=ERF(V0)"},
+      {"elementwise",
+       "-cl-single-precision-constant -DARITY=1 -DT=float -DTO=float -DT0=float -DE0=1 -DEXPRESSION=V0*0.5"},
+      {"movement", "-DT=uint -DINDEX=long"},
+      {"transpose", "-DT=uint -DGROUP=32"},
+      {"softmax", "-DFUNCTION=0"},
+      {"dropout", "-DMODE -DRATIO -DNUMBERED -DMASK"},
+      {"optimizer", "-DSGD -DADAM -DRATE=float -DSTEP=long -DGUARD=float -DMOMENTUM"},
+      {"matmul",
+       "-DTILE_M=128 -DTILE_N=128 -DTILE_K=16 -DWORK_M=8 -DWORK_N=8 -DALIGNED -DLEFT_FOUR -DRIGHT_FOUR -DOUT_FOUR"},
+      {"conv", "-DTAPS_3x3 -DTILE_M=64 -DTILE_N=64 -DTILE_K=8 -DWORK_M=4 -DWORK_N=4 -DALIGNED"},
+      {"integer", "-DLANES=4 -DINPUT -DP=short -DCOUNTERS=1 -DUPDATE -DRAW=int -DNUMBER=int"},
+      {"integer_product",
+       "-DARRANGE -DSPREAD -DQUAD=4 -DT_I=64 -DT_B=64 -DTILE_K=16 -DWORK_M=4 -DWORK_N=4 -DDOT_PTX -DT=int"},
+  };
+  if (braid_cuda_compiler_find() != BRAID_OK) skip_test("nvrtc", "there is no libnvrtc");
+  for (size_t i = 0; i < sizeof kForms / sizeof *kForms; i++) {
+    char options[512];
+    uint8_t *binary = NULL;
+    size_t bytes = 0;
+    bool sized = strstr(kForms[i].options, "GROUP");
+    snprintf(options, sizeof options, "%s%s", kForms[i].options, sized ? "" : " -DGROUP=256");
+    const braid_launch_text *text = braid_launch_find_text(kForms[i].text);
+    assert_non_null(text);
+    if (braid_cuda_compile(NULL, text, 90, options, &binary, &bytes) != BRAID_OK) fail_msg("%s", braid_error_detail());
+    assert_true(bytes > 0);
+    braid_free(NULL, binary);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_absent), cmocka_unit_test(test_cards),
+                                     cmocka_unit_test(test_memory), cmocka_unit_test(test_contract),
+                                     cmocka_unit_test(test_lost),   cmocka_unit_test(test_no_compiler),
+                                     cmocka_unit_test(test_texts)};
+  return skip_run_group_tests(tests, NULL, NULL);
+}

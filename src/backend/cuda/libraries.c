@@ -1,0 +1,45 @@
+#include "backend/cuda/libraries.h"
+
+#include <stdio.h>
+
+#include "backend/cuda/blas.h"
+#include "backend/cuda/dnn.h"
+
+static const braid_launch_kernel kProduct = {.foreign = &braid_cuda_blas_product};
+static const braid_launch_kernel kForward = {.foreign = &braid_cuda_dnn_forward};
+static const braid_launch_kernel kByInputs = {.foreign = &braid_cuda_dnn_by_inputs};
+static const braid_launch_kernel kByWeights = {.foreign = &braid_cuda_dnn_by_weights};
+
+static const braid_kernel kKernels[] = {
+    {.op = "Gemm", .name = "cublas_gemm", .implementation = &kProduct},
+    {.op = "FusedGemm", .name = "cublas_gemm", .implementation = &kProduct},
+    {.op = "MatMul", .name = "cublas_matmul", .implementation = &kProduct},
+    {.op = "Conv", .name = "cudnn_conv", .implementation = &kForward},
+    {.op = "FusedConv", .name = "cudnn_conv", .implementation = &kForward},
+    {.op = "ConvGradInput", .name = "cudnn_conv_grad_input", .implementation = &kByInputs},
+    {.op = "ConvGradFilter", .name = "cudnn_conv_grad_filter", .implementation = &kByWeights},
+};
+
+void braid_cuda_libraries_open(braid_cuda_device *device) {
+  braid_cuda_blas_open(device);
+  braid_cuda_dnn_open(device);
+}
+
+void braid_cuda_libraries_close(braid_cuda_device *device) {
+  braid_cuda_dnn_close(device);
+  braid_cuda_blas_close(device);
+}
+
+void braid_cuda_libraries_describe(const braid_cuda_device *device, char *out, size_t bytes) {
+  size_t blas = braid_cuda_blas_version(device), dnn = braid_cuda_dnn_version(device);
+  int used = 0;
+  out[0] = '\0';
+  if (blas) used = snprintf(out, bytes, ", cuBLASLt %zu.%zu", blas / 10000, blas % 10000 / 100);
+  if (dnn) snprintf(out + used, bytes - (size_t)used, ", cuDNN %zu.%zu", dnn / 10000, dnn % 10000 / 100);
+}
+
+/* Where a library is not there its kernels say so. */
+braid_launch_family braid_cuda_libraries_family(const braid_cuda_device *device) {
+  size_t count = sizeof kKernels / sizeof *kKernels;
+  return (braid_launch_family){kKernels, device->blas || device->dnn ? count : 0};
+}

@@ -1,0 +1,374 @@
+/* Passes for NVIDIA's driver: cards whose memory is the host's and whose kernels do nothing, so that loading, memory,
+ * transfers, order, recordings and errors can be tested where there is no card. What it does follows the environment:
+ *
+ *   FAKE_CUDA_CARDS=N      how many (1)              FAKE_CUDA_VERSION=N  of CUDA (13000)
+ *   FAKE_CUDA_MEMORY=N     bytes of each (1 GiB)     FAKE_CUDA_FAIL=N     the N-th launch fails for good: 719
+ *
+ * WITHOUT_FUNCTIONS: a library that has none of the driver's. */
+#ifndef WITHOUT_FUNCTIONS
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend/cuda/api.h"
+
+#pragma GCC diagnostic ignored "-Wmissing-prototypes" /* the real headers are not needed */
+#define EXPORT __attribute__((visibility("default")))
+
+enum { kOutOfMemory = 2, kNoDevice = 100, kInvalidDevice = 101, kLaunchFailed = 719 };
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static size_t in_use;
+static long launches;
+static braid_cuda_result broken;
+
+static long setting(const char *name, long otherwise) {
+  const char *text = getenv(name);
+  return text ? strtol(text, NULL, 10) : otherwise;
+}
+
+/* --- cards ---------------------------------------------------------------------------------------------------------
+ */
+EXPORT braid_cuda_result cuInit(unsigned flags) {
+  (void)flags;
+  return setting("FAKE_CUDA_CARDS", 1) ? 0 : kNoDevice;
+}
+EXPORT braid_cuda_result cuDriverGetVersion(int *version) {
+  *version = (int)setting("FAKE_CUDA_VERSION", 13000);
+  return 0;
+}
+EXPORT braid_cuda_result cuGetErrorName(braid_cuda_result code, const char **text) {
+  *text = code == kOutOfMemory    ? "CUDA_ERROR_OUT_OF_MEMORY"
+          : code == kLaunchFailed ? "CUDA_ERROR_LAUNCH_FAILED"
+          : code == kNoDevice     ? "CUDA_ERROR_NO_DEVICE"
+                                  : "CUDA_ERROR_INVALID_VALUE";
+  return 0;
+}
+EXPORT braid_cuda_result cuDeviceGetCount(int *count) {
+  *count = (int)setting("FAKE_CUDA_CARDS", 1);
+  return 0;
+}
+EXPORT braid_cuda_result cuDeviceGet(braid_cuda_id *device, int ordinal) {
+  *device = ordinal;
+  return ordinal < setting("FAKE_CUDA_CARDS", 1) ? 0 : kInvalidDevice;
+}
+EXPORT braid_cuda_result cuDeviceGetName(char *name, int bytes, braid_cuda_id device) {
+  (void)device;
+  strncpy(name, "a card that does nothing", (size_t)bytes - 1);
+  return 0;
+}
+EXPORT braid_cuda_result cuDeviceGetAttribute(int *value, int attribute, braid_cuda_id device) {
+  (void)device;
+  switch (attribute) {
+  case BRAID_CUDA_MAX_THREADS_PER_BLOCK:
+  case BRAID_CUDA_MAX_BLOCK_X:
+    *value = 1024;
+    return 0;
+  case BRAID_CUDA_SHARED_PER_BLOCK:
+    *value = 49152;
+    return 0;
+  case BRAID_CUDA_MULTIPROCESSORS:
+    *value = 132;
+    return 0;
+  case BRAID_CUDA_CAPABILITY_MAJOR:
+    *value = 9;
+    return 0;
+  default:
+    *value = 0;
+    return 0;
+  }
+}
+EXPORT braid_cuda_result cuDeviceTotalMem_v2(size_t *bytes, braid_cuda_id device) {
+  (void)device;
+  *bytes = (size_t)setting("FAKE_CUDA_MEMORY", 1L << 30);
+  return 0;
+}
+EXPORT braid_cuda_result cuDevicePrimaryCtxRetain(braid_cuda_context_handle *context, braid_cuda_id device) {
+  static char contexts[16];
+  *context = (braid_cuda_context_handle)(void *)&contexts[device];
+  return 0;
+}
+EXPORT braid_cuda_result cuDevicePrimaryCtxRelease_v2(braid_cuda_id device) {
+  (void)device;
+  return 0;
+}
+static _Thread_local int pushed;
+EXPORT braid_cuda_result cuCtxPushCurrent_v2(braid_cuda_context_handle context) {
+  (void)context;
+  pushed++;
+  return 0;
+}
+EXPORT braid_cuda_result cuCtxPopCurrent_v2(braid_cuda_context_handle *context) {
+  *context = NULL;
+  if (pushed-- <= 0) abort();
+  return 0;
+}
+
+/* CUDA's compiler asks for tables of its own, and does without where it gets none. */
+EXPORT braid_cuda_result cuGetExportTable(const void **table, const void *id);
+EXPORT braid_cuda_result cuGetExportTable(const void **table, const void *id) {
+  (void)id;
+  *table = NULL;
+  return 1;
+}
+
+/* --- memory --------------------------------------------------------------------------------------------------------
+ * A size stands before each piece. */
+enum { kBefore = 256 };
+
+/* Calls that want a current context end the program where there is none. */
+static void need_context(void) {
+  if (pushed <= 0) abort();
+}
+
+EXPORT braid_cuda_result cuMemGetInfo_v2(size_t *unused, size_t *total) {
+  need_context();
+  (void)cuDeviceTotalMem_v2(total, 0);
+  *unused = *total - in_use;
+  return 0;
+}
+EXPORT braid_cuda_result cuMemAlloc_v2(braid_cuda_address *address, size_t bytes) {
+  need_context();
+  size_t total;
+  char *memory = NULL;
+  (void)cuDeviceTotalMem_v2(&total, 0);
+  pthread_mutex_lock(&lock);
+  if (bytes <= total - in_use) memory = aligned_alloc(kBefore, (bytes + 2 * kBefore - 1) / kBefore * kBefore);
+  if (memory) {
+    in_use += bytes;
+    memcpy(memory, &bytes, sizeof bytes);
+    *address = (braid_cuda_address)(uintptr_t)(memory + kBefore);
+  }
+  pthread_mutex_unlock(&lock);
+  return memory ? 0 : kOutOfMemory;
+}
+EXPORT braid_cuda_result cuMemFree_v2(braid_cuda_address address) {
+  need_context();
+  size_t bytes;
+  char *memory = (char *)(uintptr_t)address - kBefore;
+  memcpy(&bytes, memory, sizeof bytes);
+  pthread_mutex_lock(&lock);
+  in_use -= bytes;
+  pthread_mutex_unlock(&lock);
+  free(memory);
+  return 0;
+}
+EXPORT braid_cuda_result cuMemHostAlloc(void **host, size_t bytes, unsigned flags) {
+  (void)flags;
+  need_context();
+  *host = malloc(bytes);
+  return *host ? 0 : kOutOfMemory;
+}
+EXPORT braid_cuda_result cuMemFreeHost(void *host) {
+  need_context();
+  free(host);
+  return 0;
+}
+EXPORT braid_cuda_result cuMemHostGetDevicePointer_v2(braid_cuda_address *address, void *host, unsigned flags) {
+  (void)flags;
+  *address = (braid_cuda_address)(uintptr_t)host;
+  return 0;
+}
+EXPORT braid_cuda_result cuMemHostRegister_v2(void *host, size_t bytes, unsigned flags) {
+  (void)host, (void)bytes, (void)flags;
+  need_context();
+  return 0;
+}
+EXPORT braid_cuda_result cuMemHostUnregister(void *host) {
+  (void)host;
+  need_context();
+  return 0;
+}
+
+/* --- streams: whatever is enqueued is done at once, or becomes part of the graph that is captured ------------------
+ */
+typedef struct step {
+  void *to;
+  const void *from;
+  size_t bytes;
+  struct step *next;
+} step;
+
+struct CUgraph_st {
+  step *first, **last;
+};
+struct CUgraphExec_st {
+  step *first;
+};
+struct CUstream_st {
+  struct CUgraph_st *captured;
+};
+
+static braid_cuda_result copy_or_capture(void *to, const void *from, size_t bytes, braid_cuda_stream stream) {
+  need_context();
+  if (broken) return broken;
+  if (!stream->captured) {
+    memmove(to, from, bytes);
+    return 0;
+  }
+  step *one = malloc(sizeof *one);
+  if (!one) return kOutOfMemory;
+  *one = (step){to, from, bytes, NULL};
+  *stream->captured->last = one;
+  stream->captured->last = &one->next;
+  return 0;
+}
+EXPORT braid_cuda_result cuMemcpyHtoDAsync_v2(braid_cuda_address to, const void *from, size_t bytes,
+                                              braid_cuda_stream stream) {
+  return copy_or_capture((void *)(uintptr_t)to, from, bytes, stream);
+}
+EXPORT braid_cuda_result cuMemcpyDtoHAsync_v2(void *to, braid_cuda_address from, size_t bytes,
+                                              braid_cuda_stream stream) {
+  return copy_or_capture(to, (const void *)(uintptr_t)from, bytes, stream);
+}
+EXPORT braid_cuda_result cuMemcpyDtoDAsync_v2(braid_cuda_address to, braid_cuda_address from, size_t bytes,
+                                              braid_cuda_stream stream) {
+  return copy_or_capture((void *)(uintptr_t)to, (const void *)(uintptr_t)from, bytes, stream);
+}
+EXPORT braid_cuda_result cuStreamCreate(braid_cuda_stream *stream, unsigned flags) {
+  (void)flags;
+  need_context();
+  *stream = calloc(1, sizeof **stream);
+  return *stream ? 0 : kOutOfMemory;
+}
+EXPORT braid_cuda_result cuStreamDestroy_v2(braid_cuda_stream stream) {
+  need_context();
+  free(stream);
+  return 0;
+}
+EXPORT braid_cuda_result cuStreamWaitEvent(braid_cuda_stream stream, braid_cuda_event_handle event, unsigned flags) {
+  (void)stream, (void)event, (void)flags;
+  return broken;
+}
+EXPORT braid_cuda_result cuLaunchHostFunc(braid_cuda_stream stream, braid_cuda_host_call call, void *context) {
+  (void)stream;
+  need_context();
+  if (!broken) call(context);
+  return broken;
+}
+EXPORT braid_cuda_result cuEventCreate(braid_cuda_event_handle *event, unsigned flags) {
+  (void)flags;
+  need_context();
+  *event = malloc(1);
+  return *event ? 0 : kOutOfMemory;
+}
+EXPORT braid_cuda_result cuEventDestroy_v2(braid_cuda_event_handle event) {
+  free(event);
+  return 0;
+}
+EXPORT braid_cuda_result cuEventRecord(braid_cuda_event_handle event, braid_cuda_stream stream) {
+  (void)event, (void)stream;
+  need_context();
+  return broken;
+}
+EXPORT braid_cuda_result cuEventQuery(braid_cuda_event_handle event) {
+  (void)event;
+  need_context();
+  return broken;
+}
+EXPORT braid_cuda_result cuEventElapsedTime(float *milliseconds, braid_cuda_event_handle start,
+                                            braid_cuda_event_handle end) {
+  (void)start, (void)end;
+  *milliseconds = 0.001f;
+  return broken;
+}
+
+/* --- programs ------------------------------------------------------------------------------------------------------
+ */
+EXPORT braid_cuda_result cuModuleLoadData(braid_cuda_module *module, const void *image) {
+  (void)image;
+  need_context();
+  *module = malloc(1);
+  return *module ? 0 : kOutOfMemory;
+}
+EXPORT braid_cuda_result cuModuleUnload(braid_cuda_module module) {
+  need_context();
+  free(module);
+  return 0;
+}
+EXPORT braid_cuda_result cuModuleGetFunction(braid_cuda_function *function, braid_cuda_module module,
+                                             const char *name) {
+  static char any;
+  (void)module, (void)name;
+  *function = (braid_cuda_function)(void *)&any;
+  return 0;
+}
+EXPORT braid_cuda_result cuLaunchKernel(braid_cuda_function function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
+                                        unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared,
+                                        braid_cuda_stream stream, void **arguments, void **extra) {
+  (void)function, (void)block_y, (void)block_z, (void)shared, (void)stream, (void)arguments, (void)extra;
+  need_context();
+  if (!grid_x || !grid_y || !grid_z || grid_y > 65535 || grid_z > 65535 || !block_x || block_x > 1024) return 1;
+  if (__atomic_add_fetch(&launches, 1, __ATOMIC_RELAXED) == setting("FAKE_CUDA_FAIL", -1)) broken = kLaunchFailed;
+  return 0; /* a kernel's failure shows at its end */
+}
+
+/* --- graphs --------------------------------------------------------------------------------------------------------
+ */
+static void free_steps(step *first) {
+  while (first) {
+    step *next = first->next;
+    free(first);
+    first = next;
+  }
+}
+static step *copy_steps(const step *from) {
+  step *first = NULL, **last = &first;
+  for (; from; from = from->next) {
+    *last = malloc(sizeof **last);
+    if (!*last) abort();
+    **last = *from;
+    last = &(*last)->next;
+  }
+  *last = NULL;
+  return first;
+}
+EXPORT braid_cuda_result cuStreamBeginCapture_v2(braid_cuda_stream stream, int mode) {
+  (void)mode;
+  need_context();
+  stream->captured = calloc(1, sizeof *stream->captured);
+  if (!stream->captured) return kOutOfMemory;
+  stream->captured->last = &stream->captured->first;
+  return 0;
+}
+EXPORT braid_cuda_result cuStreamEndCapture(braid_cuda_stream stream, braid_cuda_graph *graph) {
+  *graph = stream->captured;
+  stream->captured = NULL;
+  return 0;
+}
+EXPORT braid_cuda_result cuGraphInstantiateWithFlags(braid_cuda_graph_exec *exec, braid_cuda_graph graph,
+                                                     unsigned long long flags) {
+  (void)flags;
+  need_context();
+  *exec = malloc(sizeof **exec);
+  if (!*exec) return kOutOfMemory;
+  (*exec)->first = copy_steps(graph->first);
+  return 0;
+}
+EXPORT braid_cuda_result cuGraphExecUpdate_v2(braid_cuda_graph_exec exec, braid_cuda_graph graph,
+                                              braid_cuda_update *result) {
+  (void)result;
+  free_steps(exec->first);
+  exec->first = copy_steps(graph->first);
+  return 0;
+}
+EXPORT braid_cuda_result cuGraphLaunch(braid_cuda_graph_exec exec, braid_cuda_stream stream) {
+  for (const step *one = exec->first; one; one = one->next) {
+    braid_cuda_result code = copy_or_capture(one->to, one->from, one->bytes, stream);
+    if (code) return code;
+  }
+  return broken;
+}
+EXPORT braid_cuda_result cuGraphExecDestroy(braid_cuda_graph_exec exec) {
+  free_steps(exec->first);
+  free(exec);
+  return 0;
+}
+EXPORT braid_cuda_result cuGraphDestroy(braid_cuda_graph graph) {
+  free_steps(graph->first);
+  free(graph);
+  return 0;
+}
+#else
+int fake_cuda_without_functions;
+#endif
