@@ -363,6 +363,61 @@ static void test_sustained(void **state) {
   assert_true(ours < prema);
 }
 
+/* Small jobs come just as fast as they can be done, and beside the first of them one that takes twice their time. By
+ * the sum of slowdowns as they are it would wait as long as the stream lasts; by squares it gets its turn when its
+ * slowdown is 4, and those behind it wait for no more than that costs. */
+static void test_left_behind(void **state) {
+  (void)state;
+  enum { kStream = 100 };
+  double small[kCores], large[kCores];
+  for (int k = 1; k <= kCores; k++) {
+    small[k - 1] = 16.0 / k;
+    large[k - 1] = 2 * small[k - 1];
+  }
+  const braid_share_model models[] = {{.name = "large", .seconds = large, .place_count = 19},
+                                      {.name = "small", .seconds = small, .place_count = 9}};
+  braid_share_submission jobs[kStream] = {{.context = 0, .model = 1}, {.context = 1, .model = 0}};
+  static braid_share_result results[kBacklog];
+  braid_share_totals totals;
+  for (size_t j = 2; j < kStream; j++)
+    jobs[j] = (braid_share_submission){.context = j, .model = 1, .arrival = (double)j - 1};
+  for (size_t p = 0; p < 2; p++) {
+    const char *policy = p ? "lookahead-urgent" : "lookahead";
+    double most = 0;
+    play(policy, models, 2, jobs, kStream, results, &totals);
+    for (size_t j = 0; j < kStream; j++)
+      if (j != 1) most = fmax(most, results[j].end - jobs[j].arrival);
+    print_message("%s: the large job ends at %g s of %g s, small ones take %g s at most\n", policy, results[1].end,
+                  totals.seconds, most);
+    assert_true(results[1].end < 5 * large[kCores - 1]);
+    assert_true(most < 4 * small[kCores - 1]);
+  }
+}
+
+/* Where many large jobs wait, squares would serve those first, and each small one that comes would wait, too: slowdowns
+ * count nearly as they are, and who is quick goes first. */
+static void test_long_queue(void **state) {
+  (void)state;
+  enum { kEach = 40 };
+  double small[kCores], large[kCores], sum = 0;
+  for (int k = 1; k <= kCores; k++) {
+    small[k - 1] = 16.0 / k;
+    large[k - 1] = 2 * small[k - 1];
+  }
+  const braid_share_model models[] = {{.name = "large", .seconds = large, .place_count = 19},
+                                      {.name = "small", .seconds = small, .place_count = 9}};
+  braid_share_submission jobs[2 * kEach];
+  static braid_share_result results[kBacklog];
+  braid_share_totals totals;
+  for (size_t j = 0; j < kEach; j++) jobs[j] = (braid_share_submission){.context = j};
+  for (size_t j = kEach; j < 2 * kEach; j++)
+    jobs[j] = (braid_share_submission){.context = j, .model = 1, .arrival = (double)(j - kEach + 1)};
+  play("lookahead", models, 2, jobs, 2 * kEach, results, &totals);
+  for (size_t j = kEach; j < 2 * kEach; j++) sum += results[j].end - jobs[j].arrival;
+  print_message("beside a long queue small jobs take %.2f s on average, alone 1 s\n", sum / kEach);
+  assert_true(sum / kEach < 1.5 * small[kCores - 1]);
+}
+
 /* The large job takes 8 cores, since it gains nothing by more, and has no place for a long time. The small one is
  * better off with the 8 cores that are idle than with more of them after that place. */
 static void test_far_place(void **state) {
@@ -410,9 +465,9 @@ static void test_names(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_conformance), cmocka_unit_test(test_starvation),
-                                     cmocka_unit_test(test_comparison),  cmocka_unit_test(test_sustained),
-                                     cmocka_unit_test(test_far_place),   cmocka_unit_test(test_backlog),
-                                     cmocka_unit_test(test_names)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_conformance), cmocka_unit_test(test_starvation),  cmocka_unit_test(test_comparison),
+      cmocka_unit_test(test_sustained),   cmocka_unit_test(test_left_behind), cmocka_unit_test(test_long_queue),
+      cmocka_unit_test(test_far_place),   cmocka_unit_test(test_backlog),     cmocka_unit_test(test_names)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
