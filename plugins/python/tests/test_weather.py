@@ -1,8 +1,10 @@
 """Bad weather: devices that are lost or wrong, no memory, forks, objects in any order, threads: an exception with a
 sentence, and nothing crashes."""
 
+import copy
 import gc
 import os
+import pickle
 import subprocess
 import sys
 import threading
@@ -387,3 +389,50 @@ def test_the_source_archive_is_whole(tmp_path: Path) -> None:
                and (path.startswith("plugins/python/") or not path.startswith("plugins/"))]
     assert not missing
     assert "PKG-INFO" in names and "pyproject.toml" in names
+
+
+def test_texts_do_not_end_in_the_middle(tmp_path: Path) -> None:
+    """For C a zero ends a text: the file would be another one."""
+    with pytest.raises(braid.InvalidArgumentError, match="contains a zero"):
+        relu_graph().save_onnx(f"{tmp_path}/a.onnx\0.txt")
+    assert not list(tmp_path.iterdir())
+    for call in (lambda: braid.Dataset("builtin:glyphs\0x"), lambda: braid.op("Relu\0x", np.ones(1, np.float32)),
+                 lambda: braid.load("a.onnx\0")):
+        with pytest.raises(braid.InvalidArgumentError, match="contains a zero"):
+            call()
+
+
+class _Speechless(Exception):
+    def __str__(self) -> str:
+        raise ValueError("no text")
+
+
+@pytest.mark.parametrize("problem", [_Speechless(), ValueError("caf\udce9.png")])
+def test_exceptions_without_a_sentence_are_told(problem: Exception, capfd: pytest.CaptureFixture[str]) -> None:
+    ops = braid.CustomOps()
+
+    @ops.add("test.Fails")
+    def fails(attributes: braid.Attributes, inputs: object, outputs: object) -> None:
+        raise problem
+
+    graph = ops.use(braid.Graph("fails"))
+    graph.output(graph.add_node("test.Fails", graph.input("x", "float32", (4,))))
+    with pytest.raises(braid.InternalError, match=type(problem).__name__):
+        braid.load(graph)(np.ones(4, np.float32))
+    assert "ignored" not in capfd.readouterr().err
+
+
+def test_copies_are_refused(capfd: pytest.CaptureFixture[str]) -> None:
+    for thing in (braid.Machine("cpu"), braid.CustomOps()):
+        for copied in (copy.deepcopy, pickle.dumps):
+            with pytest.raises(TypeError, match="cannot be copied or pickled"):
+                copied(thing)
+    gc.collect()
+    assert "ignored" not in capfd.readouterr().err
+
+
+def test_a_build_folder_is_relative_to_the_tree(tree: Path) -> None:
+    code = "import sys, backend; backend._run = lambda *command: None; print(backend._build({'build': 'some/folder'}))"
+    made = subprocess.run([sys.executable, "-c", code], cwd=tree / "plugins/python", check=True, capture_output=True,
+                          text=True)
+    assert made.stdout.strip() == str(tree / "some/folder")

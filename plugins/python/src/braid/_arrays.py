@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import importlib
+import operator
 import sys
 from collections.abc import Sequence
 from typing import Any, Protocol, runtime_checkable
@@ -88,10 +89,22 @@ def _numpy_name(dtype: np.dtype[Any]) -> str:
     raise UnsupportedError(f"Braid has no type {dtype.name}{order}; it has {', '.join(VALUES)}")
 
 
+def whole(values: Sequence[Any], what: str) -> Any:
+    """Whole numbers as the library's int64; ctypes would cut off what is above."""
+    try:
+        numbers = [operator.index(value) for value in values]
+    except TypeError as problem:
+        raise InvalidArgumentError(f"{what} is {tuple(values)}, expected whole numbers") from problem
+    made = array_type(ctypes.c_int64, len(numbers))(*numbers)
+    if list(made[:len(numbers)]) != numbers:
+        raise InvalidArgumentError(f"{what} is {tuple(numbers)}, expected numbers of 64 bits")
+    return made if numbers else []
+
+
 # --- descriptors ------------------------------------------------------------------------------------------------------
 def desc_of(dtype: Any, shape: Sequence[int | None]) -> Any:
     """A descriptor; None and -1 are dynamic dimensions."""
-    dims = [-1 if size is None else int(size) for size in shape]
+    dims = list(whole([-1 if size is None else size for size in shape], 'a shape'))
     desc = _abi.braid_desc()
     fixed = [max(size, 1) if size < 0 else size for size in dims]
     check(lib.braid_desc_init(ctypes.byref(desc), VALUES[dtype_name(dtype)], len(dims),
@@ -204,6 +217,23 @@ class Located:
         self.address, self.owner, self.shape, self.dtype, self.copied = address, owner, shape, dtype, copied
 
 
+def as_array(value: Any, dtype: str | None, what: str) -> np.ndarray[Any, Any]:
+    """A number or list as an array of the type, if that has its numbers. What has a type of its own keeps it."""
+    wanted = numpy_dtype(dtype) if dtype else None
+    array = np.asarray(value)
+    if wanted is None or array.dtype == wanted or not isinstance(value, (bool, int, float, list, tuple)):
+        return array
+    if wanted.kind in "iub" and array.size:
+        kept = array.dtype.kind in ("b" if wanted.kind == "b" else "iub")
+        if kept and wanted.kind != "b":
+            limits = np.iinfo(wanted)
+            kept = int(array.min()) >= limits.min and int(array.max()) <= limits.max
+        if not kept:
+            raise InvalidArgumentError(f"{what} has numbers that {dtype} does not have ({array.dtype.name} of "
+                                       f"{array.min()} to {array.max()})")
+    return np.asarray(value, dtype=wanted)
+
+
 def locate(value: Any, dtype: str | None = None, what: str = "the array", writable: bool = False,
            copy: bool = True) -> Located:
     """Where the memory of a value is: of a NumPy array, a PyTorch tensor, anything with DLPack, or of a number or list,
@@ -224,8 +254,7 @@ def locate(value: Any, dtype: str | None = None, what: str = "the array", writab
         if hasattr(value, "__dlpack__"):
             value = from_dlpack(value)
         else:
-            wanted = numpy_dtype(dtype) if dtype else None
-            value = np.asarray(value, dtype=wanted)
+            value = as_array(value, dtype, what)
     if isinstance(value, np.generic):
         value = np.asarray(value)
     name = _numpy_name(value.dtype)
@@ -272,10 +301,12 @@ def make_tensor(value: Any, dtype: str | None = None, what: str = "the array") -
     from ._library import Handle, out, ready
 
     if dtype and not hasattr(value, "dtype"):
-        kind = numpy_dtype(dtype)
-        if kind is None:
+        if numpy_dtype(dtype) is None:
             raise UnsupportedError(f"{what} is to be {dtype}, which NumPy has with the package ml_dtypes only")
-        value = np.asarray(value, dtype=kind)
+        value = as_array(value, dtype, what)
+    elif dtype and dtype_name(value.dtype) != dtype:
+        raise InvalidArgumentError(f"{what} is {dtype_name(value.dtype)}, expected {dtype}: convert it first, as with "
+                                   "astype")
     place = locate(value, dtype, what)
     desc = array_desc(place.dtype, place.shape)
     pointer = out()

@@ -164,6 +164,9 @@ class Handle:
             for handle in below:
                 handle._users += 1
 
+    def __reduce__(self) -> Any:
+        raise TypeError("what the library owns cannot be copied or pickled: Graph.clone and save_onnx make copies of models")
+
     # Defaults hold what is needed when the interpreter ends and modules are emptied.
     def destroy(self, process: Any = process, local: Any = _in_callback, later: Any = _deferred,
                 lock: Any = _count_lock) -> None:
@@ -337,7 +340,7 @@ def immortal(function: Any) -> Any:
 
 def fail(status: str, sentence: str) -> int:
     """In callbacks that return a status: records the sentence."""
-    return int(lib.braid_fail(STATUS_VALUES[status], b"%s", ctypes.c_char_p(sentence.encode())))
+    return int(lib.braid_fail(STATUS_VALUES[status], b"%s", ctypes.c_char_p(sentence.encode(errors="backslashreplace"))))
 
 
 # The last exception of a callback that returns a status, with its sentence: it becomes the cause of the library's.
@@ -346,7 +349,11 @@ _callback_problem: list[tuple[str, BaseException]] = []
 
 def fail_by(problem: BaseException) -> int:
     """The same of an exception."""
-    status, sentence = "INTERNAL", f"{type(problem).__name__}: {problem}"
+    status = "INTERNAL"
+    try:
+        sentence = f"{type(problem).__name__}: {problem}"
+    except Exception:  # it has no text
+        sentence = type(problem).__name__
     if isinstance(problem, Error):
         status, sentence = problem.status, problem.detail
     elif isinstance(problem, MemoryError):
@@ -380,12 +387,17 @@ def text_or_none(value: bytes | None) -> str | None:
 
 
 def encode(value: str | os.PathLike[str] | None) -> bytes | None:
-    return None if value is None else os.fsencode(value)
+    if value is None:
+        return None
+    encoded = os.fsencode(value)
+    if b"\0" in encoded:  # for C the text would end there
+        raise BY_STATUS["INVALID_ARGUMENT"](f"{value!r} contains a zero, which no path and no text has")
+    return encoded
 
 
 def encode_name(value: str) -> bytes:
     if "\0" in value:
-        raise InternalError(f"{value!r} contains a zero, which no name has")
+        raise BY_STATUS["INVALID_ARGUMENT"](f"{value!r} contains a zero, which no name has")
     return value.encode()
 
 
@@ -405,7 +417,7 @@ class Keep(list[Any]):
         return encoded
 
     def texts(self, values: Iterable[str]) -> Any:
-        encoded = [value.encode() for value in values]
+        encoded = [encode_name(value) for value in values]
         array = (ctypes.c_char_p * max(1, len(encoded)))(*encoded)
         self.append((encoded, array))
         return array
@@ -426,6 +438,16 @@ def field_type(struct: Any, name: str) -> Any:
 def array_type(kind: Any, count: int) -> Any:
     """kind * count, which ctypes makes anew in tens of microseconds unless somebody keeps it. At least one element."""
     return kind * max(1, count)
+
+
+def set_field(struct: Any, name: str, value: Any) -> None:
+    """Sets a number of a struct; ctypes would cut off what is above."""
+    try:
+        setattr(struct, name, value)
+    except TypeError as problem:
+        raise BY_STATUS["INVALID_ARGUMENT"](f"{name} is {value!r}: {problem}") from problem
+    if isinstance(value, int) and getattr(struct, name) != value:
+        raise BY_STATUS["INVALID_ARGUMENT"](f"{name} is {value}, which the library's type of it does not have")
 
 
 class Memory:

@@ -10,7 +10,7 @@ import numpy as np
 
 from . import _abi
 from ._arrays import (NAMES, Located, array_desc, desc_of, empty, fixed_shape, is_torch, locate,
-                      numpy_address, numpy_dtype)
+                      numpy_address, numpy_dtype, whole)
 from ._library import (Guard, Handle, Keep, Memory, Object, array_type, check, encode, field_type, immortal, lib,
                         out, ready, text, text_or_none)
 from .errors import InvalidArgumentError, UnsupportedError
@@ -296,18 +296,20 @@ def _export(handle: Handle, address: int, versioned: bool) -> None:
 # --- single ops -------------------------------------------------------------------------------------------------------
 def _attributes(values: Mapping[str, Any], keep: Keep) -> Any:
     from ._arrays import make_tensor
+    from .graph import plain
 
     attrs = array_type(_abi.braid_attr, len(values))()
     for attr, (name, value) in zip(attrs, values.items()):
         attr.name = keep.text(name)
+        value = plain(value)
         if isinstance(value, (bool, int)):
-            attr.kind, attr.i = _abi.BRAID_ATTR_INT, int(value)
+            attr.kind, attr.i = _abi.BRAID_ATTR_INT, whole([value], f"attribute {name!r}")[0]
         elif isinstance(value, float):
             attr.kind, attr.f = _abi.BRAID_ATTR_FLOAT, value
         elif isinstance(value, str):
             attr.kind, attr.s = _abi.BRAID_ATTR_STRING, keep.text(value)
         elif isinstance(value, (list, tuple)):
-            _attribute_list(attr, list(value), keep)
+            _attribute_list(attr, name, list(value), keep)
         else:
             tensor = make_tensor(value, None, f"attribute {name!r}")
             keep.append(tensor)
@@ -316,7 +318,7 @@ def _attributes(values: Mapping[str, Any], keep: Keep) -> Any:
     return attrs
 
 
-def _attribute_list(attr: Any, values: list[Any], keep: Keep) -> None:
+def _attribute_list(attr: Any, name: str, values: list[Any], keep: Keep) -> None:
     attr.count = len(values)
     if values and all(isinstance(value, str) for value in values):
         attr.kind, attr.strings = _abi.BRAID_ATTR_STRINGS, keep.texts(values)
@@ -325,9 +327,9 @@ def _attribute_list(attr: Any, values: list[Any], keep: Keep) -> None:
         keep.append(numbers)
         attr.kind, attr.floats = _abi.BRAID_ATTR_FLOATS, numbers
     else:
-        whole = (ctypes.c_int64 * max(1, len(values)))(*values)
-        keep.append(whole)
-        attr.kind, attr.ints = _abi.BRAID_ATTR_INTS, whole
+        numbers = whole(values, f"attribute {name!r}") or array_type(ctypes.c_int64, 0)()
+        keep.append(numbers)
+        attr.kind, attr.ints = _abi.BRAID_ATTR_INTS, numbers
 
 
 def _wrap_for_call(machine: Handle, place: Located, keep: Keep, wrapped: list[Any]) -> int | None:
@@ -364,6 +366,8 @@ def call(machine: Machine, op: str, inputs: Sequence[Any], device: str | None, o
                     value = _given(value)
                 pointers[index] = _wrap_for_call(below, locate(value, None, f"input {index}"), keep, wrapped)
         for index in constants:
+            if not 0 <= index < count:
+                raise InvalidArgumentError(f"input {index} is to be constant, of {count} inputs")
             fixed |= 1 << index
         request = _abi.braid_op_call(keep.text(op), _attributes(attributes, keep) if attributes else None,
                                      len(attributes), ctypes.cast(pointers, _INPUTS), count, fixed,

@@ -14,7 +14,7 @@ import numpy as np
 from . import _abi
 from ._arrays import copy_out, locate, numpy_address
 from ._library import (Exclusive, Guard, Handle, Keep, Object, check, close_at_exit, encode, enum_names, enum_value,
-                       fail_by, field_type, lib, out, ready, text)
+                       fail_by, field_type, lib, out, ready, set_field, text)
 from .errors import InvalidArgumentError, OutOfRangeError
 
 Array = np.ndarray[Any, Any]
@@ -114,9 +114,9 @@ class Dataset(Object):
             raise InvalidArgumentError(f"there are {len(class_names)} names of {classes} classes")
         guard, keep, pointer = Guard(), Keep(), out()
         source = _abi.braid_dataset_source()
-        source.name, source.samples = keep.text(name), samples
-        source.channels, source.height, source.width = shape
-        source.classes = classes
+        source.name = keep.text(name)
+        for field, number in zip(("samples", "channels", "height", "width", "classes"), (samples, *shape, classes)):
+            set_field(source, field, number)
         source.class_names = keep.texts(class_names) if class_names is not None else None
         source.target = enum_value("braid_target_kind", "BRAID_TARGET_", target, "target")
         reader = _Reader(read, tuple(shape), classes, target, guard)
@@ -212,13 +212,13 @@ class _Reader:
         try:
             sample, wanted = self.read(index)
             array = np.ascontiguousarray(sample, np.float32)
-            if array.size != self.floats:
+            if not _same_shape(array.shape, self.shape):
                 raise InvalidArgumentError(f"sample {index} has shape {array.shape}, expected {self.shape}")
             ctypes.memmove(pixels, numpy_address(array), 4 * self.floats)
             if self.target == "class":
                 number = int(wanted)
-                if not 0 <= number < self.classes:
-                    raise InvalidArgumentError(f"sample {index} has class {number} of {self.classes}")
+                if number != wanted or not 0 <= number < self.classes:
+                    raise InvalidArgumentError(f"sample {index} has class {wanted} of {self.classes}")
                 ctypes.c_int32.from_address(target).value = number
             else:
                 values = np.ascontiguousarray(wanted, np.float32)
@@ -229,6 +229,11 @@ class _Reader:
             fail_by(problem)
             raise
         return 0
+
+
+def _same_shape(one: Sequence[int], other: Sequence[int]) -> bool:
+    """Whether they differ by dimensions of one alone. As many numbers are not enough: H,W,C is not C,H,W."""
+    return [size for size in one if size != 1] == [size for size in other if size != 1]
 
 
 def _as_numpy(place: Any) -> Array:

@@ -17,7 +17,7 @@ from .custom import CustomOps
 from .errors import ForkedError, InvalidArgumentError
 from .graph import Graph, load_graph
 from .machine import Machine, machine as shared_machine
-from .plan import Plan, PlanLine, ValueInfo, Weights, by_name, check_place, make_output, output_list
+from .plan import Plan, PlanLine, ValueInfo, Weights, by_name, check_apart, check_place, make_output, output_list
 
 _ndarray = np.ndarray
 _empty = np.empty
@@ -66,6 +66,9 @@ class _Shaped:
             if not flags.c_contiguous or not flags.writeable:
                 return False
         return True
+
+    def check_apart(self, slot: _Slot) -> None:
+        check_apart(slot.inputs, self.inputs, slot.outputs, self.outputs)
 
     def torch_types(self, torch: Any) -> Any:
         """PyTorch's types of inputs and outputs; None: it lacks one."""
@@ -159,7 +162,8 @@ class Model(Object):
     def run(self, *inputs: Any, out: Any = None) -> Any:
         """Runs the model. `out`: an array, or one for each output, that results are written to."""
         try:
-            shaped = self._plans[inputs[0].shape if len(inputs) == 1 else tuple([value.shape for value in inputs])]
+            shaped = self._plans[inputs[0].shape if len(inputs) == 1
+                                 else tuple([value.shape for value in inputs]) or None]
         except (KeyError, AttributeError, TypeError, IndexError):
             inputs, shaped = self._find(inputs)
         if process.forked:
@@ -188,6 +192,8 @@ class Model(Object):
             addresses[index] = _read_address(id(array) + DATA_AT).value
             results.append(array)
             index += 1
+        if out is not None:
+            shaped.check_apart(slot)
         status = _run(slot.pointer, slot.inputs, addresses)
         if status:
             check_run(status, inputs, results)  # the slot goes: a device that is lost takes no other run
@@ -221,6 +227,8 @@ class Model(Object):
         try:
             self._place(shaped, slot, inputs, owners)
             results = self._results(shaped, slot, inputs, out)
+            if out is not None:
+                shaped.check_apart(slot)
         except BaseException:
             shaped.free.append(slot)
             raise
@@ -270,7 +278,8 @@ class Model(Object):
     def _make(self, shapes: tuple[tuple[int, ...], ...]) -> _Shaped:
         with self._lock:
             self._held()
-            key = shapes[0] if len(shapes) == 1 else shapes
+            # None, of a model without inputs: () is the shape of a number, and no inputs are not one number.
+            key = shapes[0] if len(shapes) == 1 else shapes or None
             found = self._plans.get(key)
             if found is not None:
                 return found

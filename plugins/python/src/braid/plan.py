@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from . import _abi
-from ._arrays import (NAMES, Located, describe, empty, is_torch, locate, shape_of, wrap_tensor)
+from ._arrays import (NAMES, Located, array_desc, describe, empty, is_torch, locate, shape_of, wrap_tensor)
 from ._library import (Exclusive, Handle, Object, check, check_run, encode, encode_name, lib, out, process, ready,
                        take_text, text)
 from .errors import InvalidArgumentError, UnsupportedError
@@ -262,6 +262,22 @@ def check_place(place: Located, info: ValueInfo, what: str) -> None:
                                    f"{describe(info.dtype, info.shape or ())}")
 
 
+def check_apart(inputs: Any, input_infos: Sequence[ValueInfo], outputs: Any, output_infos: Sequence[ValueInfo]) -> None:
+    """No output is in the memory of an input or of another output: kernels read while they write."""
+    spans: list[tuple[int, int, str]] = []
+    for is_output, addresses, infos in ((False, inputs, input_infos), (True, outputs, output_infos)):
+        for address, info in zip(addresses, infos):
+            size = lib.braid_desc_bytes(ctypes.byref(array_desc(info.dtype, info.shape)))
+            if not address or not size:
+                continue
+            if is_output:
+                for start, end, name in spans:
+                    if address < end and start < address + size:
+                        raise InvalidArgumentError(f"output {info.name!r} is to be written to memory that {name} is "
+                                                   "in, expected an array of its own")
+            spans.append((address, address + size, f"{'output' if is_output else 'input'} {info.name!r}"))
+
+
 def output_list(given: Any, count: int) -> list[Any]:
     """What `out` says, one array or several, as a list."""
     if given is None:
@@ -293,6 +309,8 @@ def gather(inputs: Sequence[Any], expected: Sequence[ValueInfo], results: Sequen
         targets[index] = place.address
         owners.append(place.owner)
         made.append(array)
+    if given is not None:
+        check_apart(addresses, expected, targets, results)
     return Arrays(addresses, targets, owners, made)
 
 
