@@ -3,8 +3,8 @@ binding that abi.py makes from the headers. It needs nothing but Python, CMake, 
 is built with (packages.txt); nothing is fetched.
 
     pip install plugins/python                                    builds in build-python/ of the tree
-    BRAID_BUILD=build pip install plugins/python                  takes what a configured build folder has, or makes it; the path is
-                                                                  relative to the tree
+    BRAID_BUILD=build pip install plugins/python                  takes what a configured build folder has, or makes it;
+                                                                  a path that is not absolute is one in the tree
     pip wheel plugins/python --config-settings build=FOLDER       the same
 """
 

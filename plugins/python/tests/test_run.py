@@ -484,3 +484,9 @@ def test_attributes_are_numbers_of_numpy_too() -> None:
     graph = braid.Graph("numbers")
     graph.output(graph.add_node("Transpose", graph.input("x", "float32", (2, 3)), perm=list(np.array([1, 0]))))
     assert np.array_equal(braid.load(graph)(x), x.T)
+
+
+def test_lists_are_no_outputs() -> None:
+    model = braid.load(relu_graph((2,), "float64"))
+    with pytest.raises(braid.InvalidArgumentError, match="output 'y' is a list, expected an array to write to"):
+        model(np.ones(2), out=[[0.0, 0.0]])

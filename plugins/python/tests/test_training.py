@@ -322,3 +322,12 @@ def test_samples_have_their_shape() -> None:
     half = braid.Dataset.from_function(lambda index: (np.zeros((3, 5, 4)), 0.5), 2, (3, 5, 4), classes=1)
     with pytest.raises(braid.InvalidArgumentError, match="sample 0 has class 0.5 of 1"):
         half[0]
+
+
+@pytest.mark.parametrize("keys", [None, "augment=flip"])
+@pytest.mark.parametrize("shape", [(3, 4, 4), (4, 4), (8,)])
+def test_bytes_are_divided_by_255(shape: tuple[int, ...], keys: str | None) -> None:
+    if keys and len(shape) == 1:
+        pytest.skip("rows have nothing to flip")
+    data = braid.Dataset.from_arrays(np.full((2, *shape), 255, np.uint8), [0, 1], keys=keys)
+    assert np.allclose(data[0][0], 1)

@@ -436,3 +436,58 @@ def test_a_build_folder_is_relative_to_the_tree(tree: Path) -> None:
     made = subprocess.run([sys.executable, "-c", code], cwd=tree / "plugins/python", check=True, capture_output=True,
                           text=True)
     assert made.stdout.strip() == str(tree / "some/folder")
+
+
+def test_none_is_no_text() -> None:
+    """For C it is the address of nothing."""
+    script = """
+import braid, numpy as np
+from conftest import relu_graph
+for call in (lambda: braid.load(None), lambda: braid.Dataset(None), lambda: braid.load_image(None),
+             lambda: relu_graph().save_onnx(None), lambda: braid.op(None, np.ones(1, np.float32)),
+             lambda: braid.Machine(None), lambda: braid.Ledger(None), lambda: braid.plan_file_text(None)):
+    try:
+        call()
+    except (TypeError, ValueError):
+        print("refused")
+"""
+    assert python(script).split() == ["refused"] * 8
+
+
+def test_an_op_that_waits_for_its_own_machine_is_told() -> None:
+    script = """
+import braid, faulthandler, numpy as np
+from conftest import relu_graph
+faulthandler.dump_traceback_later(30, exit=True)
+x = np.array([[-1, 2, 3]], np.float32)
+ops, other = braid.CustomOps(), braid.load(relu_graph((1, 3)))
+own = braid.load(relu_graph((1, 3)), machine=braid.Machine("cpu"))
+session = braid.Session(relu_graph((1, 3)))
+execution = braid.Plan(braid.machine("cpu"), relu_graph((1, 3))).execution()
+for name, inner in dict(Own=own, Model=other, Op=lambda a: braid.op("Relu", a), Session=session.run,
+                        Execution=execution.run).items():
+    @ops.add("test." + name)
+    def compute(attributes, inputs, outputs, inner=inner):
+        outputs[0][...] = inner(np.array(inputs[0]))
+    graph = ops.use(braid.Graph(name))
+    graph.output(graph.add_node("test." + name, graph.input("x", "float32", (1, 3))))
+    try:
+        print(braid.load(graph)(x).tolist() == [[0, 2, 3]])
+    except braid.BusyError as error:
+        print("machine=braid.Machine" in str(error))
+print(other(x).tolist() == [[0, 2, 3]])
+"""
+    assert python(script).split() == ["True"] * 6
+
+
+def test_an_output_is_filled_not_replaced() -> None:
+    ops = braid.CustomOps()
+
+    @ops.add("test.Replaces")
+    def replaces(attributes: braid.Attributes, inputs: Any, outputs: Any) -> None:
+        outputs[0] = inputs[0] * 2
+
+    graph = ops.use(braid.Graph("replaces"))
+    graph.output(graph.add_node("test.Replaces", graph.input("x", "float32", (4,))))
+    with pytest.raises(braid.InternalError, match="does not support item assignment"):
+        braid.load(graph)(np.ones(4, np.float32))

@@ -254,6 +254,8 @@ def locate(value: Any, dtype: str | None = None, what: str = "the array", writab
         if hasattr(value, "__dlpack__"):
             value = from_dlpack(value)
         else:
+            if writable:
+                raise InvalidArgumentError(f"{what} is a {type(value).__name__}, expected an array to write to")
             value = as_array(value, dtype, what)
     if isinstance(value, np.generic):
         value = np.asarray(value)

@@ -165,7 +165,8 @@ class Handle:
                 handle._users += 1
 
     def __reduce__(self) -> Any:
-        raise TypeError("what the library owns cannot be copied or pickled: Graph.clone and save_onnx make copies of models")
+        raise TypeError("what the library owns cannot be copied or pickled; Graph.clone and save_onnx make copies of "
+                        "models")
 
     # Defaults hold what is needed when the interpreter ends and modules are emptied.
     def destroy(self, process: Any = process, local: Any = _in_callback, later: Any = _deferred,
@@ -308,6 +309,16 @@ def _close_all() -> None:
 
 
 # --- callbacks ------------------------------------------------------------------------------------------------------
+_in_op = threading.local()
+
+
+def outside_ops(shared: bool) -> None:
+    """A custom op that waits for other work of its machine waits for ever: the machine runs one at a time."""
+    if shared and getattr(_in_op, "depth", 0):
+        raise BusyError("a custom op cannot wait for other work of the machine that runs it, and models and ops of a "
+                        "process share one unless they are told: give this one machine=braid.Machine(...) of its own")
+
+
 class Guard:
     """Runs a Python function for the library. No exception can pass through C: the first is kept, the callback
     returns `failed`, and `reraise` raises it where the library's call was made."""
@@ -340,7 +351,8 @@ def immortal(function: Any) -> Any:
 
 def fail(status: str, sentence: str) -> int:
     """In callbacks that return a status: records the sentence."""
-    return int(lib.braid_fail(STATUS_VALUES[status], b"%s", ctypes.c_char_p(sentence.encode(errors="backslashreplace"))))
+    told = sentence.encode(errors="backslashreplace")
+    return int(lib.braid_fail(STATUS_VALUES[status], b"%s", ctypes.c_char_p(told)))
 
 
 # The last exception of a callback that returns a status, with its sentence: it becomes the cause of the library's.
@@ -386,13 +398,16 @@ def text_or_none(value: bytes | None) -> str | None:
     return None if value is None else value.decode("utf-8", "replace")
 
 
-def encode(value: str | os.PathLike[str] | None) -> bytes | None:
-    if value is None:
-        return None
+def encode(value: str | os.PathLike[str]) -> bytes:
+    """None is a TypeError: for C it would be an address of nothing."""
     encoded = os.fsencode(value)
     if b"\0" in encoded:  # for C the text would end there
         raise BY_STATUS["INVALID_ARGUMENT"](f"{value!r} contains a zero, which no path and no text has")
     return encoded
+
+
+def encode_or_none(value: str | os.PathLike[str] | None) -> bytes | None:
+    return None if value is None else encode(value)
 
 
 def encode_name(value: str) -> bytes:
@@ -412,7 +427,7 @@ class Keep(list[Any]):
     """What a struct's pointers point to."""
 
     def text(self, value: str | os.PathLike[str] | None) -> bytes | None:
-        encoded = encode(value)
+        encoded = encode_or_none(value)
         self.append(encoded)
         return encoded
 

@@ -11,8 +11,8 @@ import numpy as np
 from . import _abi
 from ._arrays import (NAMES, Located, array_desc, desc_of, empty, fixed_shape, is_torch, locate,
                       numpy_address, numpy_dtype, whole)
-from ._library import (Guard, Handle, Keep, Memory, Object, array_type, check, encode, field_type, immortal, lib,
-                        out, ready, text, text_or_none)
+from ._library import (Guard, Handle, Keep, Memory, Object, array_type, check, encode_name, encode_or_none, field_type,
+                        immortal, lib, out, outside_ops, ready, text, text_or_none)
 from .errors import InvalidArgumentError, UnsupportedError
 from .machine import Candidate, Machine, machine as shared_machine
 
@@ -70,7 +70,8 @@ class Buffer(Object):
         """Contents undefined. `device`: its name or its index in the machine; None: host memory."""
         machine = shared_machine() if machine is None else machine
         below, desc, pointer = machine._held(), desc_of(dtype, shape), out()
-        check(ready().braid_buffer_create(below.pointer, encode(device), ctypes.byref(desc), ctypes.byref(pointer)))
+        check(ready().braid_buffer_create(below.pointer, encode_or_none(device), ctypes.byref(desc),
+                                          ctypes.byref(pointer)))
         self._adopt(pointer, machine, below)
 
     def _adopt(self, pointer: Any, machine: Machine, *keeps: Any) -> None:
@@ -348,6 +349,7 @@ _INPUTS, _OUTPUTS = (field_type(_abi.braid_op_call, name) for name in ("inputs",
 def call(machine: Machine, op: str, inputs: Sequence[Any], device: str | None, outputs: int,
          constants: Sequence[int], attributes: Mapping[str, Any]) -> Any:
     """Machine.op."""
+    outside_ops(machine.shared)
     below, keep, fixed, count = machine._held(), Keep(), 0, len(inputs)
     pointers = array_type(ctypes.c_void_p, count)()
     wrapped: list[Any] = []
@@ -369,7 +371,7 @@ def call(machine: Machine, op: str, inputs: Sequence[Any], device: str | None, o
             if not 0 <= index < count:
                 raise InvalidArgumentError(f"input {index} is to be constant, of {count} inputs")
             fixed |= 1 << index
-        request = _abi.braid_op_call(keep.text(op), _attributes(attributes, keep) if attributes else None,
+        request = _abi.braid_op_call(encode_name(op), _attributes(attributes, keep) if attributes else None,
                                      len(attributes), ctypes.cast(pointers, _INPUTS), count, fixed,
                                      ctypes.cast(made, _OUTPUTS), outputs, keep.text(device))
         check(lib.braid_machine_call(below.pointer, ctypes.byref(request)))
@@ -448,7 +450,7 @@ def supports(machine: Machine, op: str, inputs: Sequence[Any], device: str | Non
         operand.desc = desc_of(place.dtype, place.shape)
         if index in constants or isinstance(value, (int, float, list)):
             operand.constant = place.address
-    use = _abi.braid_op_use(keep.text(op), _attributes(attributes, keep), len(attributes), operands, len(inputs),
+    use = _abi.braid_op_use(encode_name(op), _attributes(attributes, keep), len(attributes), operands, len(inputs),
                             outputs, keep.text(device))
     found: list[Candidate] = []
     guard = Guard()

@@ -13,8 +13,8 @@ import numpy as np
 
 from . import _abi
 from ._arrays import copy_out, locate, numpy_address
-from ._library import (Exclusive, Guard, Handle, Keep, Object, check, close_at_exit, encode, enum_names, enum_value,
-                       fail_by, field_type, lib, out, ready, set_field, text)
+from ._library import (Exclusive, Guard, Handle, Keep, Object, check, close_at_exit, encode, encode_or_none,
+                       enum_names, enum_value, fail_by, field_type, lib, out, ready, set_field, text)
 from .errors import InvalidArgumentError, OutOfRangeError
 
 Array = np.ndarray[Any, Any]
@@ -59,7 +59,7 @@ class Dataset(Object):
                     name: str = "arrays") -> Dataset:
         """Of NumPy arrays or PyTorch tensors, which are read where they are and must not change. `samples`: of
         B,C,H,W, of B,H,W (one channel), or of B,N (rows of numbers). `targets`: integers of B (classes), bool of B,N
-        (labels), float of B or B,N (numbers). `keys`: of a description, "augment=flip,scale=1/255"; uint8 pixels are
+        (labels), float of B or B,N (numbers). `keys`: of a description, "augment=flip,scale=0.5"; uint8 pixels are
         divided by 255 unless `keys` have scale=."""
         place, given = locate(samples, "float32", "samples"), locate(targets, None, "targets")
         pixels, values = _as_numpy(place), _as_numpy(given)
@@ -71,7 +71,7 @@ class Dataset(Object):
             (1, *pixels.shape[1:]) if pixels.ndim == 3 else pixels.shape[1:]
         kind = target or _target_kind(values)
         if pixels.dtype == np.uint8 and not (keys and any(key.startswith("scale=") for key in keys.split(","))):
-            keys = f"{keys},scale=1/255" if keys else "scale=1/255"
+            keys = f"{keys},scale={1 / 255}" if keys else f"scale={1 / 255}"
         if kind == "class":
             count = classes or (len(class_names) if class_names else int(values.max(initial=-1)) + 1)
         else:
@@ -329,7 +329,7 @@ def load_image(path: str | os.PathLike[str], channels: int = 3, height: int = 0,
     """A JPEG or PNG file as float32 of C,H,W, resized if sizes are given. `preprocess`: keys of a data set's
     description ("mean=...,std=..."); without, pixels are divided by 255."""
     pointer = out()
-    check(ready().braid_image_load(None, encode(path), channels, height, width, encode(preprocess),
+    check(ready().braid_image_load(None, encode(path), channels, height, width, encode_or_none(preprocess),
                                    ctypes.byref(pointer)))
     handle = Handle(pointer.value, lib.braid_tensor_release)
     return copy_out(lib.braid_tensor_const_data(handle.pointer), lib.braid_tensor_desc(handle.pointer).contents)

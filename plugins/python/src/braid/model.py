@@ -12,7 +12,7 @@ import numpy as np
 
 from ._arrays import (DATA_AT, DATA_IS_THERE, _read_address, describe, is_torch, locate, numpy_dtype,
                       torch as loaded_torch)
-from ._library import FORKED, Handle, Object, check, check_run, lib, out as room, process, ready
+from ._library import FORKED, Handle, Object, check, check_run, lib, out as room, outside_ops, process, ready
 from .custom import CustomOps
 from .errors import ForkedError, InvalidArgumentError
 from .graph import Graph, load_graph
@@ -95,6 +95,7 @@ class Model(Object):
         if max_plans < 1:
             raise InvalidArgumentError(f"max_plans is {max_plans}, expected at least 1")
         self.machine = shared_machine(device, threads) if machine is None else machine
+        self._shared = self.machine.shared
         self._graph = graph.clone()
         self._declared = self._graph.inputs
         for name, shape in (input_shapes or {}).items():
@@ -168,6 +169,7 @@ class Model(Object):
             inputs, shaped = self._find(inputs)
         if process.forked:
             raise ForkedError(FORKED)
+        outside_ops(self._shared)
         self._clock = shaped.used = self._clock + 1
         try:
             slot = shaped.free.pop()

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from . import _abi
 from ._arrays import (NAMES, Located, array_desc, describe, empty, is_torch, locate, shape_of, wrap_tensor)
-from ._library import (Exclusive, Handle, Object, check, check_run, encode, encode_name, lib, out, process, ready,
-                       take_text, text)
+from ._library import (Exclusive, Handle, Object, check, check_run, encode, encode_name, encode_or_none, lib, out,
+                       outside_ops, process, ready, take_text, text)
 from .errors import InvalidArgumentError, UnsupportedError
 from .machine import Machine
 
@@ -82,8 +82,8 @@ class Plan(Object):
                  explain: bool = False, weights: Weights | None = None) -> None:
         below = machine._held()
         shared = weights._held() if weights is not None else None
-        options = _abi.braid_plan_options(training, not fusion, not reuse, encode(place), loose_place, device_io,
-                                          explain, shared.pointer if shared else None)
+        options = _abi.braid_plan_options(training, not fusion, not reuse, encode_or_none(place), loose_place,
+                                          device_io, explain, shared.pointer if shared else None)
         pointer = out()
         with graph._use() as model:
             check(ready().braid_plan_create(below.pointer, model, ctypes.byref(options), ctypes.byref(pointer)))
@@ -347,6 +347,7 @@ class Execution(Exclusive):
     def submit(self, *inputs: Any, out: Any = None) -> None:
         """Starts a run and returns; the arrays must not change until wait has returned. Without inputs, and for all
         that buffers are bound to, the bound buffers are used."""
+        outside_ops(self.plan.machine.shared)
         with self._alone() as handle:
             arrays = self._gather(inputs, out)
             check(lib.braid_execution_submit(handle.pointer, arrays.inputs, arrays.outputs, None, None))
