@@ -314,7 +314,7 @@ _in_op = threading.local()
 
 def outside_ops(shared: bool) -> None:
     """A custom op that waits for other work of its machine waits for ever: the machine runs one at a time."""
-    if shared and getattr(_in_op, "depth", 0):
+    if shared and getattr(_in_op, "depth", 0) > 0:
         raise BusyError("a custom op cannot wait for other work of the machine that runs it, and models and ops of a "
                         "process share one unless they are told: give this one machine=braid.Machine(...) of its own")
 

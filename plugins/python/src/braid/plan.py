@@ -262,12 +262,16 @@ def check_place(place: Located, info: ValueInfo, what: str) -> None:
                                    f"{describe(info.dtype, info.shape or ())}")
 
 
+def value_bytes(info: ValueInfo) -> int:
+    return int(lib.braid_desc_bytes(ctypes.byref(array_desc(info.dtype, info.shape))))
+
+
 def check_apart(inputs: Any, input_infos: Sequence[ValueInfo], outputs: Any, output_infos: Sequence[ValueInfo]) -> None:
     """No output is in the memory of an input or of another output: kernels read while they write."""
     spans: list[tuple[int, int, str]] = []
     for is_output, addresses, infos in ((False, inputs, input_infos), (True, outputs, output_infos)):
         for address, info in zip(addresses, infos):
-            size = lib.braid_desc_bytes(ctypes.byref(array_desc(info.dtype, info.shape)))
+            size = value_bytes(info)
             if not address or not size:
                 continue
             if is_output:
