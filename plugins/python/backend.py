@@ -204,6 +204,9 @@ def build_sdist(sdist_directory: str, config_settings: Settings = None) -> str:
         for path in sorted(TREE.iterdir()):
             if not _left_out(path.name) and path.name != "plugins":
                 archive.add(path, f"{name}/tree/{path.name}", filter=_archived)
+        for path in sorted((TREE / "plugins").iterdir()):  # CMake configures these; this package is there already
+            if path.name != "python":
+                archive.add(path, f"{name}/tree/plugins/{path.name}", filter=_archived)
         with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
             file.write(_metadata())
             file.flush()
