@@ -11,7 +11,7 @@ import numpy as np
 
 from . import _abi
 from ._arrays import NAMES, desc_of, fixed_shape, numpy_dtype
-from ._library import (Handle, Keep, Memory, Object, check, encode_name, field_type, lib, out, ready,
+from ._library import (_in_op, Handle, Keep, Memory, Object, check, encode_name, field_type, lib, out, ready,
                        returning_status, text)
 from .errors import InvalidArgumentError, UnsupportedError
 from .graph import Graph
@@ -139,8 +139,14 @@ def _inferring(name: str, infer: Infer) -> Callable[..., int]:
 
 def _computing(compute: Compute) -> Callable[..., int]:
     def call(attrs: int, inputs: int, input_count: int, outputs: int, output_count: int) -> None:
-        compute(Attributes(attrs), [_array(inputs, index, False) for index in range(input_count)],
-                [_needed(_array(outputs, index, True)) for index in range(output_count)])
+        attributes, depth = Attributes(attrs), getattr(_in_op, "depth", 0)
+        _in_op.depth = depth + 1
+        try:
+            # Tuples: an array that is put in the place of an output would be lost.
+            compute(attributes, tuple(_array(inputs, index, False) for index in range(input_count)),
+                    tuple(_needed(_array(outputs, index, True)) for index in range(output_count)))
+        finally:
+            _in_op.depth = depth
 
     return returning_status(call)
 
