@@ -297,7 +297,6 @@ def _export(handle: Handle, address: int, versioned: bool) -> None:
 # --- single ops -------------------------------------------------------------------------------------------------------
 def _attributes(values: Mapping[str, Any], keep: Keep) -> Any:
     from ._arrays import make_tensor
-    from .graph import plain
 
     attrs = array_type(_abi.braid_attr, len(values))()
     for attr, (name, value) in zip(attrs, values.items()):
