@@ -367,7 +367,8 @@ def immortal(function: Any) -> Any:
 
 def fail(status: str, sentence: str) -> int:
     """In callbacks that return a status: records the sentence."""
-    return int(lib.braid_fail(STATUS_VALUES[status], b"%s", ctypes.c_char_p(sentence.encode(errors="backslashreplace"))))
+    told = sentence.encode(errors="backslashreplace")
+    return int(lib.braid_fail(STATUS_VALUES[status], b"%s", ctypes.c_char_p(told)))
 
 
 # The last exception of a callback that returns a status, with its sentence: it becomes the cause of the library's.
