@@ -13,7 +13,8 @@ import numpy as np
 
 from ._arrays import (DATA_AT, DATA_IS_THERE, _read_address, describe, is_torch, locate, numpy_dtype,
                       torch as loaded_torch)
-from ._library import FORKED, Handle, Object, check, check_run, lib, out as room, outside_ops, process, ready, _in_op
+from ._library import (FORKED, Handle, Object, check, check_run, lib, out as room, outside_ops, process, ready,
+                       running_ops)
 from .custom import CustomOps
 from .errors import ForkedError, InvalidArgumentError
 from .graph import Graph, load_graph
@@ -104,7 +105,6 @@ class Model(Object):
         if max_plans < 1:
             raise InvalidArgumentError(f"max_plans is {max_plans}, expected at least 1")
         self.machine = shared_machine(device, threads) if machine is None else machine
-        self._shared = self.machine.shared
         self._graph = graph.clone()
         self._declared = self._graph.inputs
         for name, shape in (input_shapes or {}).items():
@@ -178,8 +178,8 @@ class Model(Object):
             inputs, shaped = self._find(inputs)
         if process.forked:
             raise ForkedError(FORKED)
-        if self._shared and getattr(_in_op, "depth", 0) > 0:
-            outside_ops(True)
+        if running_ops:
+            outside_ops(self.machine.shared)
         self._clock = shaped.used = self._clock + 1
         try:
             slot = shaped.free.pop()
