@@ -34,7 +34,6 @@ class SupportsDLPack(Protocol):
 
 # The library's names, in its order; None: unknown.
 NAMES: list[str] = [lib.braid_dtype_name(value).decode() for value in range(_abi.BRAID_DTYPE_COUNT)]
-SIZES: list[int] = [lib.braid_dtype_size(value) for value in range(_abi.BRAID_DTYPE_COUNT)]
 VALUES: dict[str, int] = {name: value for value, name in enumerate(NAMES) if value}
 _NUMPY_NAMES = ("float32", "float64", "float16", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32",
                 "uint64", "bool")
