@@ -3,7 +3,8 @@ binding that abi.py makes from the headers. It needs nothing but Python, CMake, 
 is built with (packages.txt); nothing is fetched.
 
     pip install plugins/python                                    builds in build-python/ of the tree
-    BRAID_BUILD=build pip install plugins/python                  takes what a configured build folder has, or makes it
+    BRAID_BUILD=build pip install plugins/python                  takes what a configured build folder has, or makes it;
+                                                                  a path that is not absolute is one in the tree
     pip wheel plugins/python --config-settings build=FOLDER       the same
 """
 
@@ -82,7 +83,8 @@ def _run(*command: str | Path) -> None:
 def _build(settings: Settings) -> Path:
     """The folder with libbraid.so and the command."""
     given = (settings or {}).get("build") or os.environ.get("BRAID_BUILD")
-    folder = Path(given).resolve() if given else TREE / "build-python"
+    # pip calls this in a folder of its own choice: a path that is relative is one in the tree.
+    folder = (TREE / given).resolve() if given else TREE / "build-python"
     if not (folder / "CMakeCache.txt").exists():
         generator = ["-G", "Ninja"] if shutil.which("ninja") else []
         _run("cmake", "-S", TREE, "-B", folder, *generator, "-Wno-dev", "-DCMAKE_BUILD_TYPE=Release")

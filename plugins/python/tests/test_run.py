@@ -399,3 +399,94 @@ def test_an_opencl_device_gives_the_same() -> None:
     buffer.write(x)
     y = machine.op("Relu", buffer, device="opencl0")
     assert np.array_equal(y.numpy(), np.maximum(x, 0))
+
+
+def test_no_input_is_not_the_last_number() -> None:
+    model = braid.load(relu_graph(()))
+    assert model(np.array(3, np.float32)) == 3
+    with pytest.raises(braid.InvalidArgumentError, match="0 inputs are given, expected 1"):
+        model()
+
+
+def test_outputs_have_memory_of_their_own() -> None:
+    graph = braid.Graph("transpose")
+    x = graph.input("x", "float32", (8, 8))
+    graph.output(graph.add_node("Transpose", x, perm=[1, 0]), "y")
+    graph.output(graph.add_node("Neg", x), "z")
+    memory = np.arange(256, dtype=np.float32)
+    given, other, third = memory[:64].reshape(8, 8), memory[64:128].reshape(8, 8), memory[128:192].reshape(8, 8)
+    before = memory.copy()
+    model = braid.load(graph)
+    session = braid.Session(graph)
+    execution = braid.Plan(braid.machine("cpu"), graph).execution()
+    for run in (model.run, session.run, execution.run):
+        with pytest.raises(braid.InvalidArgumentError, match="output 'y' overlaps input 'x'"):
+            run(given, out=(given, other))
+        with pytest.raises(braid.InvalidArgumentError, match="output 'z' overlaps output 'y'"):
+            run(given, out=(other, memory[100:164].reshape(8, 8)))
+        assert np.array_equal(memory, before)
+        run(given, out=(other, third))  # neighbours are not in each other
+        assert np.array_equal(other, given.T) and np.array_equal(third, -given)
+        memory[:] = before
+    torch = pytest.importorskip("torch")
+    tensor = torch.from_numpy(given)
+    with pytest.raises(braid.InvalidArgumentError, match="overlaps input 'x'"):
+        model(tensor, out=(tensor, torch.from_numpy(other)))
+
+
+def test_lists_are_not_cut_off() -> None:
+    model = braid.load(relu_graph((2,), "int32"))
+    assert model([1, -2]).tolist() == [1, 0]
+    for numbers in ([1.7, 2.0], [1, 2**31], [2**70, 1]):
+        with pytest.raises(braid.Error):
+            model(numbers)
+
+    class Picture:
+        """Has a type of its own, as one of Pillow."""
+
+        def __array__(self, dtype: object = None, copy: object = None) -> np.ndarray:
+            return np.array([1, 2], np.uint8 if dtype is None else dtype)
+
+    with pytest.raises(braid.InvalidArgumentError, match="input 'x' is uint8"):
+        model(Picture())
+    graph = braid.Graph("constants")
+    with pytest.raises(braid.InvalidArgumentError, match="numbers that int32 does not have"):
+        graph.constant([1, 2.7], dtype="int32")
+    with pytest.raises(braid.InvalidArgumentError, match="is float64, expected float32"):
+        graph.constant(np.ones(2), dtype="float32")
+
+
+def test_numbers_are_not_cut_off() -> None:
+    """What has more bits than the library's types is refused, also where ctypes would take the lower ones."""
+    graph, x = braid.Graph("wide"), np.ones((2, 3), np.float32)
+    for shape in ((2**64 + 3,), (2.7,)):
+        with pytest.raises(braid.InvalidArgumentError, match="a shape is"):
+            graph.input("x", "float32", shape)  # type: ignore[arg-type]
+    with pytest.raises(braid.InvalidArgumentError, match="64 bits"):
+        relu_graph().set_input_shape("x", (2**64 + 2, 16))
+    with pytest.raises(braid.InvalidArgumentError, match="attribute 'axis'"):
+        braid.op("Softmax", x, axis=2**64 + 1)
+    with pytest.raises(braid.InvalidArgumentError, match="attribute 'axis'"):
+        graph.add_node("Softmax", graph.input("y", "float32", (2, 3)), axis=2**64 + 1)
+    with pytest.raises(braid.InvalidArgumentError, match="samples is"):
+        braid.Dataset.from_function(lambda index: (x, 0), 2**64 + 5, (1, 2, 3), classes=1)
+    for name in ("threads", "batch"):
+        with pytest.raises(braid.InvalidArgumentError, match=f"{name} is"):
+            braid.train(relu_graph((None, 3)), (x, np.zeros(2, np.int64)), **{name: 2**64 + 1})
+    with pytest.raises(braid.InvalidArgumentError, match="input -1 is to be constant"):
+        braid.op("Relu", x, constants=[-1])
+
+
+def test_attributes_are_numbers_of_numpy_too() -> None:
+    x = np.array([[-1, 2, 3], [4, -5, 6]], np.float32)
+    assert np.allclose(braid.op("LeakyRelu", x, alpha=np.float32(0.5)), np.where(x < 0, x / 2, x))
+    assert np.array_equal(braid.op("Transpose", x, perm=[np.int64(1), np.int64(0)]), x.T)
+    graph = braid.Graph("numbers")
+    graph.output(graph.add_node("Transpose", graph.input("x", "float32", (2, 3)), perm=list(np.array([1, 0]))))
+    assert np.array_equal(braid.load(graph)(x), x.T)
+
+
+def test_lists_are_no_outputs() -> None:
+    model = braid.load(relu_graph((2,), "float64"))
+    with pytest.raises(braid.InvalidArgumentError, match="output 'y' is a list, expected an array to write to"):
+        model(np.ones(2), out=[[0.0, 0.0]])

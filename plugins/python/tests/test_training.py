@@ -307,3 +307,27 @@ model(np.zeros((1, 8), np.float32))
     assert time.monotonic() - start < 40
 
 
+
+
+def test_samples_have_their_shape() -> None:
+    """As many numbers in another order are other samples."""
+    other = braid.Dataset.from_function(lambda index: (np.zeros((5, 4, 3), np.float32), 0), 2, (3, 5, 4), classes=1)
+    with pytest.raises(braid.InvalidArgumentError, match=r"shape \(5, 4, 3\), expected \(3, 5, 4\)"):
+        other[0]
+    mixed = braid.Dataset.from_samples([(np.zeros((1, 4, 6), np.float32), 0), (np.zeros((1, 6, 4), np.float32), 1)])
+    with pytest.raises(braid.InvalidArgumentError, match="sample 1 has shape"):
+        mixed[1]
+    row = braid.Dataset.from_function(lambda index: (np.zeros(6, np.float32), 0), 2, (1, 6, 1), classes=1)
+    assert row[0][0].shape == (1, 6, 1)
+    half = braid.Dataset.from_function(lambda index: (np.zeros((3, 5, 4)), 0.5), 2, (3, 5, 4), classes=1)
+    with pytest.raises(braid.InvalidArgumentError, match="sample 0 has class 0.5 of 1"):
+        half[0]
+
+
+@pytest.mark.parametrize("keys", [None, "augment=flip"])
+@pytest.mark.parametrize("shape", [(3, 4, 4), (4, 4), (8,)])
+def test_bytes_are_divided_by_255(shape: tuple[int, ...], keys: str | None) -> None:
+    if keys and len(shape) == 1:
+        pytest.skip("rows have nothing to flip")
+    data = braid.Dataset.from_arrays(np.full((2, *shape), 255, np.uint8), [0, 1], keys=keys)
+    assert np.allclose(data[0][0], 1)

@@ -1,8 +1,10 @@
 """Bad weather: devices that are lost or wrong, no memory, forks, objects in any order, threads: an exception with a
 sentence, and nothing crashes."""
 
+import copy
 import gc
 import os
+import pickle
 import shutil
 import subprocess
 import sys
@@ -394,3 +396,105 @@ def test_the_source_archive_is_whole(tmp_path: Path) -> None:
     done = subprocess.run(["cmake", "-S", str(tmp_path / name.removesuffix(".tar.gz") / "tree"), "-B",
                            str(tmp_path / "build"), "-Wno-dev"], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+def test_texts_do_not_end_in_the_middle(tmp_path: Path) -> None:
+    """For C a zero ends a text: the file would be another one."""
+    with pytest.raises(braid.InvalidArgumentError, match="contains a zero"):
+        relu_graph().save_onnx(f"{tmp_path}/a.onnx\0.txt")
+    assert not list(tmp_path.iterdir())
+    for call in (lambda: braid.Dataset("builtin:glyphs\0x"), lambda: braid.op("Relu\0x", np.ones(1, np.float32)),
+                 lambda: braid.load("a.onnx\0")):
+        with pytest.raises(braid.InvalidArgumentError, match="contains a zero"):
+            call()
+
+
+class _Speechless(Exception):
+    def __str__(self) -> str:
+        raise ValueError("no text")
+
+
+@pytest.mark.parametrize("problem", [_Speechless(), ValueError("caf\udce9.png")])
+def test_exceptions_without_a_sentence_are_told(problem: Exception, capfd: pytest.CaptureFixture[str]) -> None:
+    ops = braid.CustomOps()
+
+    @ops.add("test.Fails")
+    def fails(attributes: braid.Attributes, inputs: object, outputs: object) -> None:
+        raise problem
+
+    graph = ops.use(braid.Graph("fails"))
+    graph.output(graph.add_node("test.Fails", graph.input("x", "float32", (4,))))
+    with pytest.raises(braid.InternalError, match=type(problem).__name__):
+        braid.load(graph)(np.ones(4, np.float32))
+    assert "ignored" not in capfd.readouterr().err
+
+
+def test_copies_are_refused(capfd: pytest.CaptureFixture[str]) -> None:
+    for thing in (braid.Machine("cpu"), braid.CustomOps()):
+        for copied in (copy.deepcopy, pickle.dumps):
+            with pytest.raises(TypeError, match="cannot be copied or pickled"):
+                copied(thing)
+    gc.collect()
+    assert "ignored" not in capfd.readouterr().err
+
+
+def test_a_build_folder_is_relative_to_the_tree(tree: Path) -> None:
+    code = "import sys, backend; backend._run = lambda *command: None; print(backend._build({'build': 'some/folder'}))"
+    made = subprocess.run([sys.executable, "-c", code], cwd=tree / "plugins/python", check=True, capture_output=True,
+                          text=True)
+    assert made.stdout.strip() == str(tree / "some/folder")
+
+
+def test_none_is_no_text() -> None:
+    """For C it is the address of nothing."""
+    script = """
+import braid, numpy as np
+from conftest import relu_graph
+for call in (lambda: braid.load(None), lambda: braid.Dataset(None), lambda: braid.load_image(None),
+             lambda: relu_graph().save_onnx(None), lambda: braid.op(None, np.ones(1, np.float32)),
+             lambda: braid.Machine(None), lambda: braid.Ledger(None), lambda: braid.plan_file_text(None)):
+    try:
+        call()
+    except (TypeError, ValueError):
+        print("refused")
+"""
+    assert python(script).split() == ["refused"] * 8
+
+
+def test_an_op_that_waits_for_its_own_machine_is_told() -> None:
+    script = """
+import braid, faulthandler, numpy as np
+from conftest import relu_graph
+faulthandler.dump_traceback_later(30, exit=True)
+x = np.array([[-1, 2, 3]], np.float32)
+ops, other = braid.CustomOps(), braid.load(relu_graph((1, 3)))
+own = braid.load(relu_graph((1, 3)), machine=braid.Machine("cpu"))
+session = braid.Session(relu_graph((1, 3)))
+execution = braid.Plan(braid.machine("cpu"), relu_graph((1, 3))).execution()
+for name, inner in dict(Own=own, Model=other, Op=lambda a: braid.op("Relu", a), Session=session.run,
+                        Execution=execution.run).items():
+    @ops.add("test." + name)
+    def compute(attributes, inputs, outputs, inner=inner):
+        outputs[0][...] = inner(np.array(inputs[0]))
+    graph = ops.use(braid.Graph(name))
+    graph.output(graph.add_node("test." + name, graph.input("x", "float32", (1, 3))))
+    try:
+        print(braid.load(graph)(x).tolist() == [[0, 2, 3]])
+    except braid.BusyError as error:
+        print("machine=braid.Machine" in str(error))
+print(other(x).tolist() == [[0, 2, 3]])
+"""
+    assert python(script).split() == ["True"] * 6
+
+
+def test_an_output_is_filled_not_replaced() -> None:
+    ops = braid.CustomOps()
+
+    @ops.add("test.Replaces")
+    def replaces(attributes: braid.Attributes, inputs: Any, outputs: Any) -> None:
+        outputs[0] = inputs[0] * 2
+
+    graph = ops.use(braid.Graph("replaces"))
+    graph.output(graph.add_node("test.Replaces", graph.input("x", "float32", (4,))))
+    with pytest.raises(braid.InternalError, match="does not support item assignment"):
+        braid.load(graph)(np.ones(4, np.float32))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import importlib
+import operator
 import sys
 from collections.abc import Sequence
 from typing import Any, Protocol, runtime_checkable
@@ -33,7 +34,6 @@ class SupportsDLPack(Protocol):
 
 # The library's names, in its order; None: unknown.
 NAMES: list[str] = [lib.braid_dtype_name(value).decode() for value in range(_abi.BRAID_DTYPE_COUNT)]
-SIZES: list[int] = [lib.braid_dtype_size(value) for value in range(_abi.BRAID_DTYPE_COUNT)]
 VALUES: dict[str, int] = {name: value for value, name in enumerate(NAMES) if value}
 _NUMPY_NAMES = ("float32", "float64", "float16", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32",
                 "uint64", "bool")
@@ -88,10 +88,22 @@ def _numpy_name(dtype: np.dtype[Any]) -> str:
     raise UnsupportedError(f"Braid has no type {dtype.name}{order}; it has {', '.join(VALUES)}")
 
 
+def whole(values: Sequence[Any], what: str) -> Any:
+    """Whole numbers as the library's int64; ctypes would cut off what is above."""
+    try:
+        numbers = [operator.index(value) for value in values]
+    except TypeError as problem:
+        raise InvalidArgumentError(f"{what} is {tuple(values)}, expected whole numbers") from problem
+    made = array_type(ctypes.c_int64, len(numbers))(*numbers)
+    if list(made[:len(numbers)]) != numbers:
+        raise InvalidArgumentError(f"{what} is {tuple(numbers)}, expected numbers of 64 bits")
+    return made if numbers else []
+
+
 # --- descriptors ------------------------------------------------------------------------------------------------------
 def desc_of(dtype: Any, shape: Sequence[int | None]) -> Any:
     """A descriptor; None and -1 are dynamic dimensions."""
-    dims = [-1 if size is None else int(size) for size in shape]
+    dims = list(whole([-1 if size is None else size for size in shape], "a shape"))
     desc = _abi.braid_desc()
     fixed = [max(size, 1) if size < 0 else size for size in dims]
     check(lib.braid_desc_init(ctypes.byref(desc), VALUES[dtype_name(dtype)], len(dims),
@@ -196,17 +208,22 @@ def from_dlpack(value: Any) -> Any:
 
 
 def as_type(value: Any, kind: np.dtype[Any] | None, what: str) -> np.ndarray[Any, Any]:
-    """Numbers and lists as an array of a type. What would be another number in it is refused."""
-    if kind is None:
+    """Numbers and lists as an array of a type. What would be another number in it is refused, and what has a type of
+    its own keeps it."""
+    if kind is None or not isinstance(value, (bool, int, float, complex, list, tuple)):
         return np.asarray(value)
+    if kind.kind not in "biu":
+        return np.asarray(value, dtype=kind)
     plain = np.asarray(value)
-    if plain.dtype.kind in "fciu" and kind.kind in "biu":
+    try:
         with np.errstate(invalid="ignore"):
             made = plain.astype(kind)
-        if not np.array_equal(made, plain):
-            raise InvalidArgumentError(f"{what} has numbers that {kind.name} does not have: {value!r:.80}")
-        return made
-    return np.asarray(value, dtype=kind)
+        kept = np.array_equal(made, plain)
+    except OverflowError:  # more bits than NumPy's numbers have
+        kept = False
+    if not kept:
+        raise InvalidArgumentError(f"{what} has numbers that {kind.name} does not have: {value!r:.80}")
+    return made
 
 
 class Located:
@@ -238,6 +255,8 @@ def locate(value: Any, dtype: str | None = None, what: str = "the array", writab
         if hasattr(value, "__dlpack__"):
             value = from_dlpack(value)
         else:
+            if writable:
+                raise InvalidArgumentError(f"{what} is a {type(value).__name__}, expected an array to write to")
             value = as_type(value, numpy_dtype(dtype) if dtype else None, what)
     if isinstance(value, np.generic):
         value = np.asarray(value)
@@ -289,6 +308,9 @@ def make_tensor(value: Any, dtype: str | None = None, what: str = "the array") -
         if kind is None:
             raise UnsupportedError(f"{what} is to be {dtype}, which NumPy has with the package ml_dtypes only")
         value = as_type(value, kind, what)
+    if dtype and dtype_name(value.dtype) != dtype:
+        raise InvalidArgumentError(f"{what} is {dtype_name(value.dtype)}, expected {dtype}: convert it first, as with "
+                                   "astype")
     place = locate(value, dtype, what)
     desc = array_desc(place.dtype, place.shape)
     pointer = out()

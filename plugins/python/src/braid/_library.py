@@ -180,6 +180,10 @@ class Handle:
         if dropped:
             handle.destroy()
 
+    def __reduce__(self) -> Any:
+        raise TypeError("what the library owns cannot be copied or pickled; Graph.clone and save_onnx make copies of "
+                        "models")
+
     # Defaults hold what is needed when the interpreter ends and modules are emptied.
     def destroy(self, process: Any = process, local: Any = _in_callback, later: Any = _deferred,
                 lock: Any = _count_lock) -> None:
@@ -321,6 +325,17 @@ def _close_all() -> None:
 
 
 # --- callbacks ------------------------------------------------------------------------------------------------------
+# How many custom ops a thread is in. That it is empty is seen in less time than what a thread has of its own.
+running_ops: dict[int, int] = {}
+
+
+def outside_ops(shared: bool) -> None:
+    """A custom op that waits for other work of its machine waits for ever: the machine runs one at a time."""
+    if shared and threading.get_ident() in running_ops:
+        raise BusyError("a custom op cannot wait for other work of the machine that runs it, and models and ops of a "
+                        "process share one unless they are told: give this one machine=braid.Machine(...) of its own")
+
+
 class Guard:
     """Runs a Python function for the library. No exception can pass through C: the first is kept, the callback
     returns `failed`, and `reraise` raises it where the library's call was made."""
@@ -353,7 +368,8 @@ def immortal(function: Any) -> Any:
 
 def fail(status: str, sentence: str) -> int:
     """In callbacks that return a status: records the sentence."""
-    return int(lib.braid_fail(STATUS_VALUES[status], b"%s", ctypes.c_char_p(sentence.encode(errors="backslashreplace"))))
+    told = sentence.encode(errors="backslashreplace")
+    return int(lib.braid_fail(STATUS_VALUES[status], b"%s", ctypes.c_char_p(told)))
 
 
 # The last exception of a callback that returns a status, with its sentence: it becomes the cause of the library's.
@@ -406,13 +422,16 @@ def text_or_none(value: bytes | None) -> str | None:
     return None if value is None else value.decode("utf-8", "replace")
 
 
-def encode(value: str | os.PathLike[str] | None) -> bytes | None:
-    if value is None:
-        return None
+def encode(value: str | os.PathLike[str]) -> bytes:
+    """None is a TypeError: for C it would be an address of nothing."""
     encoded = os.fsencode(value)
-    if b"\0" in encoded:  # C would take what is before it
-        raise BY_STATUS["INVALID_ARGUMENT"](f"{value!r} contains a zero, which no name has")
+    if b"\0" in encoded:  # for C the text would end there
+        raise BY_STATUS["INVALID_ARGUMENT"](f"{value!r} contains a zero, which no path and no text has")
     return encoded
+
+
+def encode_or_none(value: str | os.PathLike[str] | None) -> bytes | None:
+    return None if value is None else encode(value)
 
 
 def encode_name(value: str) -> bytes:
@@ -432,7 +451,7 @@ class Keep(list[Any]):
     """What a struct's pointers point to."""
 
     def text(self, value: str | os.PathLike[str] | None) -> bytes | None:
-        encoded = encode(value)
+        encoded = encode_or_none(value)
         self.append(encoded)
         return encoded
 
@@ -458,6 +477,16 @@ def field_type(struct: Any, name: str) -> Any:
 def array_type(kind: Any, count: int) -> Any:
     """kind * count, which ctypes makes anew in tens of microseconds unless somebody keeps it. At least one element."""
     return kind * max(1, count)
+
+
+def set_field(struct: Any, name: str, value: Any) -> None:
+    """Sets a number of a struct; ctypes would cut off what is above."""
+    try:
+        setattr(struct, name, value)
+    except TypeError as problem:
+        raise BY_STATUS["INVALID_ARGUMENT"](f"{name} is {value!r}: {problem}") from problem
+    if isinstance(value, int) and getattr(struct, name) != value:
+        raise BY_STATUS["INVALID_ARGUMENT"](f"{name} is {value}, which the library's type of it does not have")
 
 
 class Memory:

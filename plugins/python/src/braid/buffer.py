@@ -10,9 +10,9 @@ import numpy as np
 
 from . import _abi
 from ._arrays import (NAMES, Located, array_desc, desc_of, empty, fixed_shape, is_torch, locate,
-                      numpy_address, numpy_dtype, plain_attribute)
-from ._library import (Guard, Handle, Keep, Memory, Object, array_type, check, check_run, encode, field_type,
-                        immortal, lib, out, ready, text, text_or_none)
+                      numpy_address, numpy_dtype, plain_attribute, whole)
+from ._library import (Guard, Handle, Keep, Memory, Object, array_type, check, check_run, encode_name, encode_or_none,
+                       field_type, immortal, lib, out, outside_ops, ready, text, text_or_none)
 from .errors import InvalidArgumentError, UnsupportedError
 from .machine import Candidate, Machine, machine as shared_machine
 
@@ -70,7 +70,8 @@ class Buffer(Object):
         """Contents undefined. `device`: its name or its index in the machine; None: host memory."""
         machine = shared_machine() if machine is None else machine
         below, desc, pointer = machine._held(), desc_of(dtype, shape), out()
-        check(ready().braid_buffer_create(below.pointer, encode(device), ctypes.byref(desc), ctypes.byref(pointer)))
+        check(ready().braid_buffer_create(below.pointer, encode_or_none(device), ctypes.byref(desc),
+                                          ctypes.byref(pointer)))
         self._adopt(pointer, machine, below)
 
     def _adopt(self, pointer: Any, machine: Machine, *keeps: Any) -> None:
@@ -301,13 +302,13 @@ def _attributes(values: Mapping[str, Any], keep: Keep) -> Any:
     for attr, (name, value) in zip(attrs, values.items()):
         attr.name, value = keep.text(name), plain_attribute(value)
         if isinstance(value, (bool, int)):
-            attr.kind, attr.i = _abi.BRAID_ATTR_INT, int(value)
+            attr.kind, attr.i = _abi.BRAID_ATTR_INT, whole([value], f"attribute {name!r}")[0]
         elif isinstance(value, float):
             attr.kind, attr.f = _abi.BRAID_ATTR_FLOAT, value
         elif isinstance(value, str):
             attr.kind, attr.s = _abi.BRAID_ATTR_STRING, keep.text(value)
         elif isinstance(value, (list, tuple)):
-            _attribute_list(attr, list(value), keep)
+            _attribute_list(attr, name, list(value), keep)
         else:
             tensor = make_tensor(value, None, f"attribute {name!r}")
             keep.append(tensor)
@@ -316,7 +317,7 @@ def _attributes(values: Mapping[str, Any], keep: Keep) -> Any:
     return attrs
 
 
-def _attribute_list(attr: Any, values: list[Any], keep: Keep) -> None:
+def _attribute_list(attr: Any, name: str, values: list[Any], keep: Keep) -> None:
     attr.count = len(values)
     if values and all(isinstance(value, str) for value in values):
         attr.kind, attr.strings = _abi.BRAID_ATTR_STRINGS, keep.texts(values)
@@ -325,9 +326,9 @@ def _attribute_list(attr: Any, values: list[Any], keep: Keep) -> None:
         keep.append(numbers)
         attr.kind, attr.floats = _abi.BRAID_ATTR_FLOATS, numbers
     else:
-        whole = (ctypes.c_int64 * max(1, len(values)))(*values)
-        keep.append(whole)
-        attr.kind, attr.ints = _abi.BRAID_ATTR_INTS, whole
+        numbers = whole(values, f"attribute {name!r}") or array_type(ctypes.c_int64, 0)()
+        keep.append(numbers)
+        attr.kind, attr.ints = _abi.BRAID_ATTR_INTS, numbers
 
 
 def _wrap_for_call(machine: Handle, place: Located, keep: Keep, wrapped: list[Any]) -> int | None:
@@ -346,6 +347,7 @@ _INPUTS, _OUTPUTS = (field_type(_abi.braid_op_call, name) for name in ("inputs",
 def call(machine: Machine, op: str, inputs: Sequence[Any], device: str | None, outputs: int,
          constants: Sequence[int], attributes: Mapping[str, Any]) -> Any:
     """Machine.op."""
+    outside_ops(machine.shared)
     below, keep, fixed, count = machine._held(), Keep(), 0, len(inputs)
     pointers = array_type(ctypes.c_void_p, count)()
     wrapped: list[Any] = []
@@ -364,8 +366,10 @@ def call(machine: Machine, op: str, inputs: Sequence[Any], device: str | None, o
                     value = _given(value)
                 pointers[index] = _wrap_for_call(below, locate(value, None, f"input {index}"), keep, wrapped)
         for index in constants:
+            if not 0 <= index < count:
+                raise InvalidArgumentError(f"input {index} is to be constant, of {count} inputs")
             fixed |= 1 << index
-        request = _abi.braid_op_call(keep.text(op), _attributes(attributes, keep) if attributes else None,
+        request = _abi.braid_op_call(encode_name(op), _attributes(attributes, keep) if attributes else None,
                                      len(attributes), ctypes.cast(pointers, _INPUTS), count, fixed,
                                      ctypes.cast(made, _OUTPUTS), outputs, keep.text(device))
         check_run(lib.braid_machine_call(below.pointer, ctypes.byref(request)), keep)
@@ -444,7 +448,7 @@ def supports(machine: Machine, op: str, inputs: Sequence[Any], device: str | Non
         operand.desc = desc_of(place.dtype, place.shape)
         if index in constants or isinstance(value, (int, float, list)):
             operand.constant = place.address
-    use = _abi.braid_op_use(keep.text(op), _attributes(attributes, keep), len(attributes), operands, len(inputs),
+    use = _abi.braid_op_use(encode_name(op), _attributes(attributes, keep), len(attributes), operands, len(inputs),
                             outputs, keep.text(device))
     found: list[Candidate] = []
     guard = Guard()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +13,7 @@ import numpy as np
 from . import _abi
 from ._arrays import NAMES, desc_of, fixed_shape, numpy_dtype
 from ._library import (Handle, Keep, Memory, Object, check, encode_name, field_type, lib, out, ready,
-                       returning_status, text)
+                       returning_status, running_ops, text)
 from .errors import InvalidArgumentError, UnsupportedError
 from .graph import Graph
 
@@ -139,8 +140,18 @@ def _inferring(name: str, infer: Infer) -> Callable[..., int]:
 
 def _computing(compute: Compute) -> Callable[..., int]:
     def call(attrs: int, inputs: int, input_count: int, outputs: int, output_count: int) -> None:
-        compute(Attributes(attrs), [_array(inputs, index, False) for index in range(input_count)],
-                [_needed(_array(outputs, index, True)) for index in range(output_count)])
+        attributes, thread = Attributes(attrs), threading.get_ident()
+        depth = running_ops.get(thread, 0)
+        try:
+            running_ops[thread] = depth + 1
+            # Tuples: an array that is put in the place of an output would be lost.
+            compute(attributes, tuple(_array(inputs, index, False) for index in range(input_count)),
+                    tuple(_needed(_array(outputs, index, True)) for index in range(output_count)))
+        finally:
+            if depth:
+                running_ops[thread] = depth
+            else:
+                running_ops.pop(thread, None)
 
     return returning_status(call)
 

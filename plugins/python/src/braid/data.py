@@ -14,8 +14,8 @@ import numpy as np
 
 from . import _abi
 from ._arrays import copy_out, locate, numpy_address, numpy_dtype
-from ._library import (Exclusive, Guard, Handle, Keep, Memory, Object, check, close_at_exit, encode, enum_names,
-                       enum_value, fail_by, field_type, lib, out, process, ready, text)
+from ._library import (Exclusive, Guard, Handle, Keep, Memory, Object, check, close_at_exit, encode, encode_or_none,
+                       enum_names, enum_value, fail_by, field_type, lib, out, process, ready, set_field, text)
 from .errors import InvalidArgumentError, OutOfRangeError, UnsupportedError
 
 Array = np.ndarray[Any, Any]
@@ -60,7 +60,7 @@ class Dataset(Object):
                     name: str = "arrays") -> Dataset:
         """Of NumPy arrays or PyTorch tensors, which are read where they are and must not change. `samples`: of
         B,C,H,W, of B,H,W (one channel), or of B,N (rows of numbers). `targets`: integers of B (classes), bool of B,N
-        (labels), float of B or B,N (numbers). `keys`: of a description, "augment=flip,scale=1/255"; uint8 pixels are
+        (labels), float of B or B,N (numbers). `keys`: of a description, "augment=flip,scale=0.5"; uint8 pixels are
         divided by 255 unless `keys` have scale=."""
         place, given = locate(samples, "float32", "samples"), locate(targets, None, "targets")
         pixels, values = _as_numpy(place), _as_numpy(given)
@@ -72,7 +72,7 @@ class Dataset(Object):
             (1, *pixels.shape[1:]) if pixels.ndim == 3 else pixels.shape[1:]
         kind = target or _target_kind(values)
         if pixels.dtype == np.uint8 and not (keys and any(key.startswith("scale=") for key in keys.split(","))):
-            keys = f"{keys},scale=1/255" if keys else "scale=1/255"
+            keys = f"{keys},scale={1 / 255}" if keys else f"scale={1 / 255}"
         if kind == "class":
             count = classes or (len(class_names) if class_names else int(values.max(initial=-1)) + 1)
         else:
@@ -115,9 +115,9 @@ class Dataset(Object):
             raise InvalidArgumentError(f"there are {len(class_names)} names of {classes} classes")
         guard, keep, pointer = Guard(), Keep(), out()
         source = _abi.braid_dataset_source()
-        source.name, source.samples = keep.text(name), samples
-        source.channels, source.height, source.width = shape
-        source.classes = classes
+        source.name = keep.text(name)
+        for field, number in zip(("samples", "channels", "height", "width", "classes"), (samples, *shape, classes)):
+            set_field(source, field, number)
         source.class_names = keep.texts(class_names) if class_names is not None else None
         source.target = enum_value("braid_target_kind", "BRAID_TARGET_", target, "target")
         reader = _Reader(read, tuple(shape), classes, target, guard)
@@ -223,16 +223,14 @@ class _Reader:
         try:
             sample, wanted = self.read(index)
             array = np.ascontiguousarray(sample, np.float32)
-            if array.size != self.floats:
-                raise InvalidArgumentError(f"sample {index} has shape {array.shape}, expected {self.shape}")
-            if array.ndim > 1 and _without_ones(array.shape) != _without_ones(self.shape):
-                raise InvalidArgumentError(f"sample {index} has shape {array.shape}, expected {self.shape}, or all "
+            if array.shape != self.shape and not self._fits(array):
+                raise InvalidArgumentError(f"sample {index} has shape {array.shape}, expected {self.shape} or as many "
                                            "numbers in one dimension")
             ctypes.memmove(pixels, numpy_address(array), 4 * self.floats)
             if self.target == "class":
                 number = int(wanted)
-                if not 0 <= number < self.classes:
-                    raise InvalidArgumentError(f"sample {index} has class {number} of {self.classes}")
+                if number != wanted or not 0 <= number < self.classes:
+                    raise InvalidArgumentError(f"sample {index} has class {wanted} of {self.classes}")
                 ctypes.c_int32.from_address(target).value = number
             else:
                 values = np.ascontiguousarray(wanted, np.float32)
@@ -243,6 +241,11 @@ class _Reader:
             fail_by(problem, False)
             raise
         return 0
+
+    def _fits(self, array: Array) -> bool:
+        """As many numbers are not enough: H,W,C is not C,H,W."""
+        return array.size == self.floats and \
+            (array.ndim == 1 or _without_ones(array.shape) == _without_ones(self.shape))
 
 
 def _without_ones(shape: tuple[int, ...]) -> list[int]:
@@ -346,7 +349,7 @@ def load_image(path: str | os.PathLike[str], channels: int = 3, height: int = 0,
     """A JPEG or PNG file as float32 of C,H,W, resized if sizes are given. `preprocess`: keys of a data set's
     description ("mean=...,std=..."); without, pixels are divided by 255."""
     pointer = out()
-    check(ready().braid_image_load(None, encode(path), channels, height, width, encode(preprocess),
+    check(ready().braid_image_load(None, encode(path), channels, height, width, encode_or_none(preprocess),
                                    ctypes.byref(pointer)))
     handle = Handle(pointer.value, lib.braid_tensor_release)
     return copy_out(lib.braid_tensor_const_data(handle.pointer), lib.braid_tensor_desc(handle.pointer).contents)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from . import _abi
-from ._arrays import NAMES, copy_out, desc_of, make_tensor, plain_attribute, shape_of
+from ._arrays import NAMES, copy_out, desc_of, make_tensor, plain_attribute, shape_of, whole
 from ._library import Handle, Keep, Object, check, encode, encode_name, enum_names, lib, out, ready, text, text_or_none
 from .errors import InvalidArgumentError, InvalidGraphError
 from .machine import LOG
@@ -272,7 +272,7 @@ class Graph(Object):
 
     def set_input_shape(self, name: str, shape: Sequence[int]) -> None:
         """The shape of an input, in place of the declared one."""
-        dims = (ctypes.c_int64 * max(1, len(shape)))(*shape)
+        dims = whole(shape, "the shape") or None
         with self._use() as pointer:
             check(lib.braid_graph_set_input_shape(pointer, self._find(name), len(shape), dims))
 
@@ -320,7 +320,7 @@ def set_attribute(pointer: int | None, node: int, name: str, value: Any) -> None
     """Sets an attribute by the kind of its value."""
     key, value = encode_name(name), plain_attribute(value)
     if isinstance(value, (bool, int)):
-        check(lib.braid_graph_set_int(pointer, node, key, int(value)))
+        check(lib.braid_graph_set_int(pointer, node, key, whole([value], f"attribute {name!r}")[0]))
     elif isinstance(value, float):
         check(lib.braid_graph_set_float(pointer, node, key, value))
     elif isinstance(value, str):
@@ -339,7 +339,7 @@ def _set_list(pointer: int | None, node: int, key: bytes, values: list[Any]) -> 
     elif any(isinstance(value, float) for value in values):
         check(lib.braid_graph_set_floats(pointer, node, key, (ctypes.c_float * max(1, count))(*values), count))
     elif all(isinstance(value, int) for value in values):
-        check(lib.braid_graph_set_ints(pointer, node, key, (ctypes.c_int64 * max(1, count))(*values), count))
+        check(lib.braid_graph_set_ints(pointer, node, key, whole(values, f"attribute {key.decode()!r}") or None, count))
     else:
         raise InvalidGraphError(f"attribute {key.decode()!r} is a list of {type(values[0]).__name__}, expected "
                                 "numbers or texts")

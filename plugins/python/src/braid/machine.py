@@ -150,6 +150,7 @@ class Machine(Object):
         self._handle = Handle(pointer.value, lib.braid_machine_release, below)
         self.devices = devices
         self.threads = threads
+        self.shared = False  # is what machine() gives
         self.registry = registry
 
     def __repr__(self) -> str:
@@ -205,6 +206,7 @@ def machine(devices: str = "cpu", threads: int = 0) -> Machine:
         found = _machines.get((devices, threads))
         if found is None or found.closed:
             found = Machine(devices, threads=threads)
+            found.shared = True
             _machines[devices, threads] = found
         return found
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import os
 import threading
 from collections.abc import Mapping, Sequence
@@ -12,7 +13,8 @@ import numpy as np
 
 from ._arrays import (DATA_AT, DATA_IS_THERE, _read_address, describe, is_torch, locate, numpy_dtype,
                       torch as loaded_torch)
-from ._library import FORKED, Handle, Object, check, check_run, lib, out as room, process, ready
+from ._library import (FORKED, Handle, Object, check, check_run, lib, out as room, outside_ops, process, ready,
+                       running_ops)
 from .custom import CustomOps
 from .errors import ForkedError, InvalidArgumentError
 from .graph import Graph, load_graph
@@ -42,8 +44,8 @@ class _Slot:
 class _Shaped:
     """The plan for given shapes of the inputs, its types, and the slots that no thread has."""
 
-    __slots__ = ("plan", "weights", "inputs", "outputs", "input_types", "output_makers", "sizes", "free", "used",
-                 "quick", "_torch_types")
+    __slots__ = ("plan", "weights", "inputs", "outputs", "input_types", "output_makers", "sizes", "near", "free",
+                 "used", "quick", "_torch_types")
 
     def __init__(self, plan: Plan, weights: Weights) -> None:
         self.plan, self.weights = plan._held(), weights._held()
@@ -51,6 +53,9 @@ class _Shaped:
         self.input_types = [numpy_dtype(info.dtype) for info in plan.inputs]
         self.output_makers: list[tuple[Any, Any]] = [(info.shape, numpy_dtype(info.dtype)) for info in plan.outputs]
         self.sizes = [byte_size(info) for info in plan.inputs], [byte_size(info) for info in plan.outputs]
+        # How far an input and an output may be from each other and overlap; other numbers of both: any distance.
+        one_each = len(plan.inputs) == len(plan.outputs) == 1
+        self.near = (-self.sizes[0][0], self.sizes[1][0]) if one_each else (-math.inf, math.inf)
         self.free: list[_Slot] = []
         self.used = 0
         self._torch_types: Any = None
@@ -70,12 +75,10 @@ class _Shaped:
         return True
 
     def refuse_overlap(self, slot: _Slot) -> None:
-        """Of what a slot is given. Most runs have one input and one output, and it is these that time counts for."""
-        if len(self.inputs) == len(self.outputs) == 1:
-            (source,), (target,) = self.sizes
-            if not -source < (slot.inputs[0] or 0) - (slot.outputs[0] or 0) < target:
-                return
-        refuse_overlap((slot.inputs, self.inputs, self.sizes[0]), (slot.outputs, self.outputs, self.sizes[1]))
+        """plan.refuse_overlap; the usual case, one input and one output, in the least time."""
+        least, most = self.near
+        if least < (slot.inputs[0] or 0) - (slot.outputs[0] or 0) < most:
+            refuse_overlap((slot.inputs, self.inputs, self.sizes[0]), (slot.outputs, self.outputs, self.sizes[1]))
 
     def torch_types(self, torch: Any) -> Any:
         """PyTorch's types of inputs and outputs; None: it lacks one."""
@@ -175,6 +178,8 @@ class Model(Object):
             inputs, shaped = self._find(inputs)
         if process.forked:
             raise ForkedError(FORKED)
+        if running_ops:
+            outside_ops(self.machine.shared)
         self._clock = shaped.used = self._clock + 1
         try:
             slot = shaped.free.pop()
@@ -286,6 +291,7 @@ class Model(Object):
     def _make(self, shapes: tuple[tuple[int, ...], ...]) -> _Shaped:
         with self._lock:
             self._held()
+            # None, of a model without inputs: () is the shape of a number, and no inputs are not one number.
             key = shapes[0] if len(shapes) == 1 else shapes or None
             found = self._plans.get(key)
             if found is not None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import math
 import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -12,9 +11,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from . import _abi
-from ._arrays import (NAMES, SIZES, VALUES, Located, describe, empty, is_torch, locate, shape_of, wrap_tensor)
-from ._library import (Exclusive, Handle, Object, check, check_run, close_at_exit, encode, encode_name, lib, out,
-                       process, ready, take_text, text)
+from ._arrays import (NAMES, Located, array_desc, describe, empty, is_torch, locate, shape_of, wrap_tensor)
+from ._library import (Exclusive, Handle, Object, check, check_run, close_at_exit, encode, encode_name, encode_or_none,
+                       lib, out, outside_ops, process, ready, take_text, text)
 from .errors import ClosedError, InvalidArgumentError, UnsupportedError
 from .machine import Machine
 
@@ -84,8 +83,8 @@ class Plan(Object):
                  explain: bool = False, weights: Weights | None = None) -> None:
         below = machine._held()
         shared = weights._held() if weights is not None else None
-        options = _abi.braid_plan_options(training, not fusion, not reuse, encode(place), loose_place, device_io,
-                                          explain, shared.pointer if shared else None)
+        options = _abi.braid_plan_options(training, not fusion, not reuse, encode_or_none(place), loose_place,
+                                          device_io, explain, shared.pointer if shared else None)
         pointer = out()
         with graph._use() as model:
             check(ready().braid_plan_create(below.pointer, model, ctypes.byref(options), ctypes.byref(pointer)))
@@ -265,23 +264,26 @@ def check_place(place: Located, info: ValueInfo, what: str) -> None:
 
 
 def byte_size(info: ValueInfo) -> int:
-    return math.prod(size or 0 for size in info.shape or ()) * SIZES[VALUES[info.dtype]]
+    desc = array_desc(info.dtype, tuple(size or 0 for size in info.shape or ()))
+    return int(lib.braid_desc_bytes(ctypes.byref(desc)))
 
 
 Ends = tuple[Any, Sequence[ValueInfo], Sequence[int]]  # addresses, what they are, and how many bytes
 
 
 def refuse_overlap(inputs: Ends, outputs: Ends) -> None:
-    """The library writes outputs while it still reads inputs."""
-    targets, infos, sizes = outputs
-    for index, size in enumerate(sizes):
-        first = targets[index] or 0
-        for (others, named, bytes_of), count, what in ((inputs, len(inputs[2]), "input"), (outputs, index, "output")):
-            for other in range(count):
-                start = others[other] or 0
-                if size and bytes_of[other] and start < first + size and first < start + bytes_of[other]:
-                    raise InvalidArgumentError(f"output {infos[index].name!r} overlaps {what} {named[other].name!r} in "
-                                               "memory, expected an array of its own")
+    """No output is in the memory of an input or of another output: kernels read while they write."""
+    taken: list[tuple[int, int, str, str]] = []
+    for what, ends in (("input", inputs), ("output", outputs)):
+        for start, info, size in zip(*ends):
+            if not start or not size:
+                continue
+            if what == "output":
+                for first, end, other, name in taken:
+                    if start < end and first < start + size:
+                        raise InvalidArgumentError(f"output {info.name!r} overlaps {other} {name!r} in memory, "
+                                                   "expected an array of its own")
+            taken.append((start, start + size, what, info.name))
 
 
 def output_list(given: Any, count: int) -> list[Any]:
@@ -356,6 +358,7 @@ class Execution(Exclusive):
     def submit(self, *inputs: Any, out: Any = None) -> None:
         """Starts a run and returns; the arrays must not change until wait has returned. Without inputs, and for all
         that buffers are bound to, the bound buffers are used."""
+        outside_ops(self.plan.machine.shared)
         with self._alone() as handle:
             arrays = self._gather(inputs, out)
             check(lib.braid_execution_submit(handle.pointer, arrays.inputs, arrays.outputs, None, None))

@@ -11,7 +11,8 @@ from typing import Any
 
 from . import _abi
 from ._arrays import NAMES, empty, locate, shape_of, wrap_tensor
-from ._library import Exclusive, Handle, Keep, check, check_run, encode_name, lib, out as room, process, ready, text
+from ._library import (Exclusive, Handle, Keep, check, check_run, encode_name, lib, out as room, outside_ops, process,
+                       ready, text)
 from .errors import NotFoundError, UnsupportedError
 from .graph import Graph
 from .machine import Machine, default_registry, machine as shared_machine
@@ -76,6 +77,7 @@ class Session(Exclusive):
 
     def run(self, *inputs: Any, out: Any = None) -> Outputs:
         """Runs the graph once: as Model.run, with the shapes that the session was made for."""
+        outside_ops(self.machine.shared)
         with self._alone() as handle:
             arrays = gather(inputs, self.inputs, self.outputs, out, self.machine)
             check_run(lib.braid_session_run(handle.pointer, arrays.inputs, arrays.outputs), arrays)

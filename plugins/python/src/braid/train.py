@@ -16,7 +16,7 @@ import numpy as np
 
 from . import _abi
 from ._library import (Exclusive, Guard, Handle, Keep, check, close_at_exit, encode, enum_value, lib, main_thread, out,
-                       process, ready)
+                       process, ready, set_field)
 from .data import Array, Dataset
 from .errors import InvalidArgumentError
 from .graph import Graph, load_graph
@@ -102,7 +102,8 @@ class TrainOptions:
         options = _abi.braid_train_options()
         lib.braid_train_options_init(ctypes.byref(options))
         options.loss = lib.braid_loss_of(enum_value("braid_target_kind", "BRAID_TARGET_", target, "target"))
-        options.devices, options.place, options.threads = keep.text(self.device), keep.text(self.place), self.threads
+        options.devices, options.place = keep.text(self.device), keep.text(self.place)
+        set_field(options, "threads", self.threads)
         options.registry = registry.pointer
         for name, value in self._given().items():
             self._set(options, keep, name, value)
@@ -132,12 +133,7 @@ class TrainOptions:
             keep.append(groups)
             options.groups, options.group_count = groups, len(value)
         else:
-            try:
-                setattr(options, name, value)
-            except TypeError as problem:
-                raise InvalidArgumentError(f"{name} is {value!r}: {problem}") from problem
-            if isinstance(value, int) and getattr(options, name) != value:  # C has taken the lowest bits
-                raise InvalidArgumentError(f"{name} is {value}, which is beyond what the library counts to")
+            set_field(options, name, value)
 
 
 _ENUMS = {"optimizer": ("braid_optimizer", "BRAID_"), "schedule": ("braid_schedule", "BRAID_"),
