@@ -160,7 +160,8 @@ typedef struct copy_job {
   void *to;
   const void *from;
   uint64_t size;
-  uint32_t pattern; /* of memset32, without `from` */
+  uint32_t pattern;    /* of memset32, without `from` */
+  fpga_device *source; /* of a copy between devices; else NULL */
 } copy_job;
 
 static void run_copy(fpga_job *job) {
@@ -169,20 +170,26 @@ static void run_copy(fpga_job *job) {
     memcpy(copy->to, copy->from, copy->size);
   else
     for (uint64_t i = 0; i < copy->size; i++) ((uint8_t *)copy->to)[i] = (uint8_t)(copy->pattern >> (i % 4 * 8));
+  if (copy->source) fpga_device_pass_failure(copy->source, copy->to);
   free(copy);
 }
 
-static void put_copy(SP_Stream stream, void *to, const void *from, uint64_t size, uint32_t pattern, TF_Status *status) {
+static void put_job(SP_Stream stream, copy_job given, TF_Status *status) {
   enum { kBrief = 64 << 10 };
   set_ok(status);
-  if (!size) return;
+  if (!given.size) return;
   copy_job *copy = malloc(sizeof *copy);
   if (!copy) {
     TF_SetStatus(status, TF_RESOURCE_EXHAUSTED, "there is no memory to queue a copy");
     return;
   }
-  *copy = (copy_job){.job.run = run_copy, .to = to, .from = from, .size = size, .pattern = pattern};
-  fpga_stream_put(stream, &copy->job, size <= kBrief);
+  *copy = given;
+  copy->job.run = run_copy;
+  fpga_stream_put(stream, &copy->job, given.size <= kBrief);
+}
+
+static void put_copy(SP_Stream stream, void *to, const void *from, uint64_t size, uint32_t pattern, TF_Status *status) {
+  put_job(stream, (copy_job){.to = to, .from = from, .size = size, .pattern = pattern}, status);
 }
 
 /* Waits for what the stream has to wait for, so that a failure of it is told here. */
@@ -201,8 +208,8 @@ static void copy_to_device(const SP_Device *device, SP_Stream stream, SP_DeviceM
 
 static void copy_between(const SP_Device *device, SP_Stream stream, SP_DeviceMemoryBase *to,
                          const SP_DeviceMemoryBase *from, uint64_t size, TF_Status *status) {
-  (void)device;
-  put_copy(stream, to->opaque, from->opaque, size, 0, status);
+  put_job(stream, (copy_job){.to = to->opaque, .from = from->opaque, .size = size, .source = device_of(device)},
+          status);
 }
 
 static void copy_to_host_now(const SP_Device *device, void *to, const SP_DeviceMemoryBase *from, uint64_t size,
@@ -220,8 +227,8 @@ static void copy_to_device_now(const SP_Device *device, SP_DeviceMemoryBase *to,
 
 static void copy_between_now(const SP_Device *device, SP_DeviceMemoryBase *to, const SP_DeviceMemoryBase *from,
                              uint64_t size, TF_Status *status) {
-  (void)device;
   if (size) memcpy(to->opaque, from->opaque, size);
+  fpga_device_pass_failure(device_of(device), to->opaque);
   set_ok(status);
 }
 

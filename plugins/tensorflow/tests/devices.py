@@ -117,6 +117,32 @@ def failures():
     expect(tf.errors.InvalidArgumentError, "FPGA:7", on_another)
 
 
+def passed_failure():
+    """What failed on a device is told where its result went to another one, and not used."""
+    from common import expect, normal, np, put, tf
+    x = put(normal(1200, 1200), "/FPGA:0")
+    places = put(np.full(40000, 5000), "/FPGA:0")
+
+    def on_both():
+        with tf.device("/FPGA:0"):
+            y = tf.gather(tf.matmul(x, x), places)
+        with tf.device("/FPGA:1"):
+            return float(tf.reduce_sum(tf.nn.relu(y)))
+
+    expect(tf.errors.InvalidArgumentError, "an index is out of range", on_both)
+
+
+def names_kept():
+    """Loading the plug-in leaves the script's own names alone."""
+    import __main__
+    for name in ("_s", "_t", "_m", "_e", "load"):
+        setattr(__main__, name, name)
+    from common import braid
+    assert braid.devices() == ["cpu"]
+    for name in ("_s", "_t", "_m", "_e", "load"):
+        assert getattr(__main__, name, None) == name, name
+
+
 def device_lost():
     """A card that does not answer in time; the other device goes on."""
     from common import expect, normal, put, tf
@@ -222,6 +248,8 @@ CASES = {
     refused_update: {},
     out_of_memory: {"BRAID_TF_MEMORY": "4000000"},
     failures: {},
+    passed_failure: {"BRAID_TF_DEVICES": "cpu:threads=1 cpu:threads=1"},
+    names_kept: {},
     device_lost: {"BRAID_TF_DEVICES": "opencl0:deadline_ms=1 cpu"},
     opencl: {"BRAID_TF_DEVICES": "opencl0.0:parts=2 opencl0.1:parts=2"},
     foreign_kernels: {"BRAID_TF_DEVICES": "opencl0:manifest=$/add.yaml"},
