@@ -41,8 +41,8 @@ fpga_memory *fpga_memory_create(int64_t limit_bytes) {
   return memory;
 }
 
-/* With the lock held: gives free blocks back to the C library. */
-static void memory_trim(fpga_memory *memory) {
+void fpga_memory_trim(fpga_memory *memory) {
+  pthread_mutex_lock(&memory->lock);
   for (int i = 0; i < kClasses; i++)
     while (memory->free[i]) {
       memory_block *block = memory->free[i];
@@ -52,11 +52,12 @@ static void memory_trim(fpga_memory *memory) {
       if (block->after) block->after->before = block->before;
       free(block);
     }
+  pthread_mutex_unlock(&memory->lock);
 }
 
 void fpga_memory_destroy(fpga_memory *memory) {
   if (!memory) return;
-  memory_trim(memory);
+  fpga_memory_trim(memory);
   pthread_mutex_destroy(&memory->lock);
   free(memory);
 }
@@ -67,7 +68,7 @@ static memory_block *memory_take(fpga_memory *memory, int size_class, uint64_t b
     memory->free[size_class] = block->next;
     return block;
   }
-  if (bytes > UINT64_MAX / 2) return NULL;
+  if (memory->stats.limit && memory->stats.reserved + (int64_t)bytes > memory->stats.limit) return NULL;
   block = aligned_alloc(kAlignment, kAlignment + bytes);
   if (!block) return NULL;
   *block = (memory_block){.bytes = bytes, .size_class = size_class, .after = memory->all};
@@ -83,8 +84,7 @@ void *fpga_memory_allocate(fpga_memory *memory, uint64_t bytes) {
   int size_class = memory_class(bytes ? bytes : 1, &rounded);
   pthread_mutex_lock(&memory->lock);
   fpga_memory_stats *stats = &memory->stats;
-  bool fits = !stats->limit || stats->used + (int64_t)rounded <= stats->limit;
-  memory_block *block = fits ? memory_take(memory, size_class, rounded) : NULL;
+  memory_block *block = memory_take(memory, size_class, rounded);
   if (block) {
     stats->allocations++;
     stats->used += (int64_t)rounded;

@@ -26,6 +26,11 @@ static void allocate(const SP_Device *device, uint64_t size, int64_t memory_spac
   fpga_device *fpga = device_of(device);
   memory->struct_size = SP_DEVICE_MEMORY_BASE_STRUCT_SIZE;
   memory->opaque = fpga_memory_allocate(fpga->memory, size);
+  if (!memory->opaque && !fpga_stream_is_job()) { /* what is free is of other sizes */
+    fpga_device_wait(fpga);
+    fpga_memory_trim(fpga->memory);
+    memory->opaque = fpga_memory_allocate(fpga->memory, size);
+  }
   memory->size = memory->opaque ? size : 0;
   if (memory->opaque) return;
   char text[400];
@@ -38,13 +43,17 @@ static void deallocate(const SP_Device *device, SP_DeviceMemoryBase *memory) {
   memory->size = 0;
 }
 
-/* The nightly wheels end the process unless this is aligned to 256 bytes. */
+/* Not of the device's memory: what was freed there may still be used by queued work, and the host uses this at once.
+ * The nightly wheels end the process unless it is aligned to 256 bytes. */
 static void *host_allocate(const SP_Device *device, uint64_t size) {
-  return fpga_memory_allocate(device_of(device)->memory, size);
+  enum { kAlignment = 256 };
+  (void)device;
+  return size >> 62 ? NULL : aligned_alloc(kAlignment, (size / kAlignment + 1) * kAlignment);
 }
 
 static void host_deallocate(const SP_Device *device, void *memory) {
-  fpga_memory_free(device_of(device)->memory, memory);
+  (void)device;
+  free(memory);
 }
 
 static TF_Bool allocator_stats(const SP_Device *device, SP_AllocatorStats *stats) {

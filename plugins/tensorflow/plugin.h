@@ -40,6 +40,7 @@ fpga_memory *fpga_memory_create(int64_t limit_bytes); /* 0: no limit. NULL: out 
 void fpga_memory_destroy(fpga_memory *memory);
 void *fpga_memory_allocate(fpga_memory *memory, uint64_t bytes); /* NULL: out of memory, or over the limit */
 void fpga_memory_free(fpga_memory *memory, void *address);
+void fpga_memory_trim(fpga_memory *memory); /* gives back what is free; nothing queued may use it any more */
 bool fpga_memory_has(fpga_memory *memory, const void *address);
 typedef struct fpga_memory_stats {
   int64_t allocations, used, peak, largest, reserved, limit;
@@ -96,6 +97,7 @@ fpga_device *fpga_stream_device(fpga_stream *stream);
 void fpga_stream_put(fpga_stream *stream, fpga_job *job, bool brief);
 /* The same without a job: true if nothing is queued or running, and then nothing will be until leave is called. */
 bool fpga_stream_enter(fpga_stream *stream);
+bool fpga_stream_is_job(void); /* does this thread run a job of a stream's? It can't wait for the device then */
 void fpga_stream_leave(fpga_stream *stream);
 uint64_t fpga_stream_mark(fpga_stream *stream); /* the number of jobs put so far */
 bool fpga_stream_reached(fpga_stream *stream, uint64_t mark);

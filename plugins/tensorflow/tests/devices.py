@@ -99,6 +99,25 @@ def out_of_memory():
         assert float(tf.reduce_sum(tf.ones((100, 100)))) == 10000
 
 
+def memory_returns():
+    """What one size has freed is there for other sizes: the process holds no more than the device may."""
+    from common import np, put, tf
+
+    def held():
+        with open("/proc/self/statm") as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+    most = 0
+    put(np.ones(90 << 18, np.float32), "/CPU:0")
+    before = held()
+    for megabytes in (90, 70, 60, 50, 44, 38, 30, 90):
+        x = put(np.ones(megabytes << 18, np.float32), "/FPGA:0")
+        assert float(tf.reduce_sum(x[:2])) == 2
+        del x
+        most = max(most, held() - before)
+    assert most < 250e6, f"{most} bytes more than before; BRAID_TF_MEMORY is 120000000"
+
+
 def failures():
     """The framework's error with our sentence; then the session goes on."""
     from common import expect, normal, put, tf
@@ -247,6 +266,7 @@ CASES = {
     synchronous: {"BRAID_TF_SYNCHRONOUS": "1"},
     refused_update: {},
     out_of_memory: {"BRAID_TF_MEMORY": "4000000"},
+    memory_returns: {"BRAID_TF_MEMORY": "120000000"},
     failures: {},
     passed_failure: {"BRAID_TF_DEVICES": "cpu:threads=1 cpu:threads=1"},
     names_kept: {},
