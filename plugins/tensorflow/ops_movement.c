@@ -163,7 +163,15 @@ static void build_broadcast(fpga_build *b) {
 /* (shape, value) */
 static void build_fill(fpga_build *b) {
   int64_t dims[BRAID_MAX_RANK];
+  enum { kRow = 4096 };
   size_t count = read_list(b, 0, dims);
+  int64_t rows[2] = {1, kRow};
+  if (count == 1 && dims[0] > kRow) { /* the kernel keeps a table for each dimension: two of these are shorter */
+    while (dims[0] % rows[1]) rows[1]--;
+    rows[0] = dims[0] / rows[1];
+    fpga_out_as(b, 0, FPGA_NODE(b, "Expand", fpga_in(b, 1), fpga_ints(b, rows, 2)), 1, dims, NULL);
+    return;
+  }
   fpga_out(b, 0, FPGA_NODE(b, "Expand", fpga_in(b, 1), fpga_ints(b, dims, count)));
 }
 

@@ -114,6 +114,8 @@ def memory_returns():
         x = put(np.ones(megabytes << 18, np.float32), "/FPGA:0")
         assert float(tf.reduce_sum(x[:2])) == 2
         del x
+        with tf.device("/FPGA:0"):
+            assert float(tf.reduce_sum(tf.fill(((megabytes << 18) + megabytes,), 2.0)[-2:])) == 4
         most = max(most, held() - before)
     assert most < 250e6, f"{most} bytes more than before; BRAID_TF_MEMORY is 120000000"
 
