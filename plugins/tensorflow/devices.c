@@ -244,6 +244,19 @@ void fpga_device_fail(fpga_device *device, TF_Code code, const char *detail) {
   pthread_mutex_unlock(&device->lock);
 }
 
+void fpga_device_pass_failure(fpga_device *from, const void *address) {
+  if (!__atomic_load_n(&from->failed, __ATOMIC_ACQUIRE)) return;
+  char text[FPGA_DETAIL];
+  pthread_mutex_lock(&from->lock);
+  bool failed = from->failed;
+  TF_Code code = from->code;
+  snprintf(text, sizeof text, "%s", from->detail);
+  pthread_mutex_unlock(&from->lock);
+  for (size_t i = 0; failed && i < all.count; i++)
+    if (all.devices[i] != from && fpga_memory_has(all.devices[i]->memory, address))
+      fpga_device_fail(all.devices[i], code, text);
+}
+
 bool fpga_device_take_failure(fpga_device *device, TF_Status *status) {
   if (!__atomic_load_n(&device->failed, __ATOMIC_ACQUIRE)) return false;
   pthread_mutex_lock(&device->lock);

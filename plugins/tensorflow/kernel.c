@@ -13,10 +13,10 @@ typedef struct fpga_kernel {
   size_t index; /* of the op, for its counter */
   char name[128];
   fpga_attr attrs[FPGA_MAX_ATTRS + 1];
-  uint64_t host; /* bit i: input i is in host memory; known from the first call on */
-  bool host_known;
-  pthread_mutex_t lock;   /* of what follows */
-  fpga_program *programs; /* the one used last first */
+  bool host_known;                     /* atomic, from the first call on */
+  pthread_mutex_t lock;                /* of what follows, until it is known */
+  uint8_t host[FPGA_MAX_OPERANDS / 8]; /* bit i: input i is in host memory */
+  fpga_program *programs;              /* the one used last first */
 } fpga_kernel;
 
 /* --- counters ------------------------------------------------------------------------------------------------------
@@ -229,11 +229,24 @@ static void launch_refuse(launch *l, braid_status status) {
   launch_fail(l, fpga_code_of(status), text);
 }
 
+static void find_host(launch *l, int count) {
+  fpga_kernel *kernel = l->kernel;
+  pthread_mutex_lock(&kernel->lock);
+  for (int i = 0; i < count && !kernel->host_known; i++)
+    if (TF_IsHostMemoryInput(l->context, i, l->status)) kernel->host[i / 8] |= (uint8_t)(1 << i % 8);
+  __atomic_store_n(&kernel->host_known, true, __ATOMIC_RELEASE);
+  pthread_mutex_unlock(&kernel->lock);
+}
+
+static bool is_host(const fpga_kernel *kernel, size_t input) {
+  return kernel->host[input / 8] >> input % 8 & 1;
+}
+
 static bool take_inputs(launch *l) {
   fpga_kernel *kernel = l->kernel;
   int count = TF_NumInputs(l->context);
   if (count > FPGA_MAX_OPERANDS || TF_NumOutputs(l->context) > FPGA_MAX_OPERANDS) {
-    launch_fail(l, TF_UNIMPLEMENTED, "more than 32 operands");
+    launch_fail(l, TF_UNIMPLEMENTED, "more than 1024 operands");
     return false;
   }
   for (int i = 0; i < count; i++) {
@@ -242,13 +255,7 @@ static bool take_inputs(launch *l) {
     l->input_count = (size_t)i + 1;
     l->from[i] = TF_TensorData(l->inputs[i]);
   }
-  if (!kernel->host_known) {
-    uint64_t host = 0;
-    for (int i = 0; i < count; i++)
-      if (TF_IsHostMemoryInput(l->context, i, l->status)) host |= UINT64_C(1) << i;
-    kernel->host = host;
-    __atomic_store_n(&kernel->host_known, true, __ATOMIC_RELEASE);
-  }
+  if (!__atomic_load_n(&kernel->host_known, __ATOMIC_ACQUIRE)) find_host(l, count);
   return true;
 }
 
@@ -258,7 +265,7 @@ static bool make_key(launch *l) {
   int64_t *key = l->key;
   for (size_t i = 0; i < l->input_count; i++) {
     const TF_Tensor *tensor = l->inputs[i];
-    bool host = l->kernel->host >> i & 1;
+    bool host = is_host(l->kernel, i);
     int rank = TF_NumDims(tensor);
     size_t bytes = host ? TF_TensorByteSize(tensor) : 0, words = 1 + (size_t)rank + (bytes + 7) / 8;
     if (rank > BRAID_MAX_RANK || bytes > kMostConstantBytes) {
@@ -327,14 +334,14 @@ static fpga_program *make_program(launch *l) {
     build->attrs = l->kernel->attrs;
     build->input_count = l->input_count;
     build->output_count = (size_t)TF_NumOutputs(l->context);
-    for (size_t i = 0; i < FPGA_MAX_OPERANDS; i++) build->share[i] = -1;
+    for (size_t i = 0; i < build->output_count; i++) build->share[i] = -1;
   }
   for (size_t i = 0; build && i < l->input_count && status == BRAID_OK; i++) {
     int64_t dims[BRAID_MAX_RANK];
     int rank = TF_NumDims(l->inputs[i]);
     fpga_input *input = &build->inputs[i];
     for (int d = 0; d < rank; d++) dims[d] = TF_Dim(l->inputs[i], d);
-    *input = (fpga_input){.host = l->kernel->host >> i & 1 ? l->from[i] : NULL, .value = -1};
+    *input = (fpga_input){.host = is_host(l->kernel, i) ? l->from[i] : NULL, .value = -1};
     status = braid_desc_init(&input->desc, fpga_dtype(TF_TensorType(l->inputs[i])), rank, dims);
   }
   if (status == BRAID_OK) status = fpga_program_create(l->device, l->kernel->op, build, &program);
@@ -407,6 +414,7 @@ typedef struct run_job {
   fpga_program *program;
   size_t op;
   char name[128];
+  size_t input_count;
   void *pointers[]; /* inputs, outputs */
 } run_job;
 
@@ -414,7 +422,7 @@ static void run_queued(fpga_job *job) {
   run_job *run = (run_job *)job;
   fpga_program *program = run->program;
   braid_status status =
-      run_counted(program, run->op, (const void *const *)run->pointers, run->pointers + FPGA_MAX_OPERANDS);
+      run_counted(program, run->op, (const void *const *)run->pointers, run->pointers + run->input_count);
   if (status != BRAID_OK) {
     char text[800];
     snprintf(text, sizeof text, "FPGA:%d (%s): %.127s: %.300s", program->device->ordinal, program->device->spec,
@@ -426,7 +434,7 @@ static void run_queued(fpga_job *job) {
 }
 
 static void launch_queued(launch *l, fpga_program *program) {
-  run_job *run = malloc(sizeof *run + 2 * FPGA_MAX_OPERANDS * sizeof(void *));
+  run_job *run = malloc(sizeof *run + (l->input_count + program->output_count) * sizeof(void *));
   if (!run) {
     launch_fail(l, TF_RESOURCE_EXHAUSTED, "there is no memory to queue a kernel");
     return;
@@ -434,10 +442,11 @@ static void launch_queued(launch *l, fpga_program *program) {
   run->job = (fpga_job){.run = run_queued};
   run->program = program;
   run->op = l->kernel->index;
+  run->input_count = l->input_count;
   __atomic_add_fetch(&program->users, 1, __ATOMIC_RELAXED);
   memcpy(run->name, l->kernel->name, sizeof run->name);
   memcpy(run->pointers, l->from, l->input_count * sizeof *run->pointers);
-  memcpy(run->pointers + FPGA_MAX_OPERANDS, l->to, program->output_count * sizeof *run->pointers);
+  memcpy(run->pointers + l->input_count, l->to, program->output_count * sizeof *run->pointers);
   fpga_stream_put(l->stream, &run->job, false);
   if (fpga_is_asynchronous()) return;
   fpga_stream_wait(l->stream, fpga_stream_mark(l->stream));

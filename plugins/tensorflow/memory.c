@@ -7,14 +7,15 @@
 enum { kAlignment = 256, kClasses = 4 * 64 };
 
 typedef struct memory_block {
-  struct memory_block *next; /* free blocks of the class */
-  uint64_t bytes;            /* without this header */
+  struct memory_block *next;           /* free blocks of the class */
+  struct memory_block *before, *after; /* all blocks of the memory */
+  uint64_t bytes;                      /* without this header */
   int size_class;
 } memory_block;
 
 struct fpga_memory {
   pthread_mutex_t lock;
-  memory_block *free[kClasses];
+  memory_block *free[kClasses], *all;
   fpga_memory_stats stats;
 };
 
@@ -40,20 +41,23 @@ fpga_memory *fpga_memory_create(int64_t limit_bytes) {
   return memory;
 }
 
-/* With the lock held: gives free blocks back to the C library. */
-static void memory_trim(fpga_memory *memory) {
+void fpga_memory_trim(fpga_memory *memory) {
+  pthread_mutex_lock(&memory->lock);
   for (int i = 0; i < kClasses; i++)
     while (memory->free[i]) {
       memory_block *block = memory->free[i];
       memory->free[i] = block->next;
       memory->stats.reserved -= (int64_t)block->bytes;
+      *(block->before ? &block->before->after : &memory->all) = block->after;
+      if (block->after) block->after->before = block->before;
       free(block);
     }
+  pthread_mutex_unlock(&memory->lock);
 }
 
 void fpga_memory_destroy(fpga_memory *memory) {
   if (!memory) return;
-  memory_trim(memory);
+  fpga_memory_trim(memory);
   pthread_mutex_destroy(&memory->lock);
   free(memory);
 }
@@ -64,10 +68,12 @@ static memory_block *memory_take(fpga_memory *memory, int size_class, uint64_t b
     memory->free[size_class] = block->next;
     return block;
   }
-  if (bytes > UINT64_MAX / 2) return NULL;
+  if (memory->stats.limit && memory->stats.reserved + (int64_t)bytes > memory->stats.limit) return NULL;
   block = aligned_alloc(kAlignment, kAlignment + bytes);
   if (!block) return NULL;
-  *block = (memory_block){.bytes = bytes, .size_class = size_class};
+  *block = (memory_block){.bytes = bytes, .size_class = size_class, .after = memory->all};
+  if (memory->all) memory->all->before = block;
+  memory->all = block;
   memory->stats.reserved += (int64_t)bytes;
   return block;
 }
@@ -78,8 +84,7 @@ void *fpga_memory_allocate(fpga_memory *memory, uint64_t bytes) {
   int size_class = memory_class(bytes ? bytes : 1, &rounded);
   pthread_mutex_lock(&memory->lock);
   fpga_memory_stats *stats = &memory->stats;
-  bool fits = !stats->limit || stats->used + (int64_t)rounded <= stats->limit;
-  memory_block *block = fits ? memory_take(memory, size_class, rounded) : NULL;
+  memory_block *block = memory_take(memory, size_class, rounded);
   if (block) {
     stats->allocations++;
     stats->used += (int64_t)rounded;
@@ -98,6 +103,17 @@ void fpga_memory_free(fpga_memory *memory, void *address) {
   memory->free[block->size_class] = block;
   memory->stats.used -= (int64_t)block->bytes;
   pthread_mutex_unlock(&memory->lock);
+}
+
+bool fpga_memory_has(fpga_memory *memory, const void *address) {
+  bool found = false;
+  pthread_mutex_lock(&memory->lock);
+  for (const memory_block *block = memory->all; block && !found; block = block->after) {
+    const char *start = (const char *)block + kAlignment;
+    found = (const char *)address >= start && (const char *)address < start + block->bytes;
+  }
+  pthread_mutex_unlock(&memory->lock);
+  return found;
 }
 
 fpga_memory_stats fpga_memory_get_stats(fpga_memory *memory) {

@@ -163,7 +163,11 @@ static void build_old_select(fpga_build *b) {
 
 static void build_add_n(fpga_build *b) {
   braid_value_id terms[FPGA_MAX_OPERANDS];
-  for (size_t i = 0; i < b->input_count; i++) terms[i] = fpga_in(b, i);
+  for (size_t i = 0; i < b->input_count; i++) {
+    if (!braid_desc_same_shape(&b->inputs[i].desc, &b->inputs[0].desc))
+      fpga_fail(b, BRAID_INVALID_ARGUMENT, "term %zu has not the dimensions of term 0", i);
+    terms[i] = fpga_in(b, i);
+  }
   fpga_out(b, 0, b->input_count == 1 ? FPGA_NODE(b, "Identity", terms[0]) : fpga_node(b, "Sum", b->input_count, terms));
 }
 

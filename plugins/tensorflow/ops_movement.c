@@ -43,6 +43,11 @@ static void build_pad(fpga_build *b) {
 }
 
 static void build_mirror_pad(fpga_build *b) {
+  const braid_desc *x = &b->inputs[0].desc;
+  for (int i = 0; i < 2 * x->rank && fpga_host_count(b, 1) == 2 * x->rank; i++)
+    if (fpga_host_int(b, 1, i) >= (x->dims[i / 2] > 1 ? x->dims[i / 2] : 1))
+      fpga_fail(b, BRAID_INVALID_ARGUMENT, "a padding of %lld reflects a dimension of %lld",
+                (long long)fpga_host_int(b, 1, i), (long long)x->dims[i / 2]);
   pad(b, "reflect");
 }
 
@@ -56,10 +61,18 @@ static braid_status refuse_symmetric(const fpga_attr *attrs) {
 /* (parts..., axis) */
 static void build_concat(fpga_build *b) {
   braid_value_id parts[FPGA_MAX_OPERANDS];
-  size_t count = b->input_count - 1, used = 0;
+  size_t count = b->input_count - 1, used = 0, full = 0;
   int64_t axis = wrap_axis(b, fpga_host_int(b, count, 0), b->inputs[0].desc.rank);
-  for (size_t i = 0; i < count; i++)
-    if (fpga_host_count(b, i) || (i + 1 == count && !used)) parts[used++] = fpga_in(b, i);
+  const braid_desc *first = &b->inputs[0].desc;
+  for (size_t i = 0; i < count; i++) {
+    const braid_desc *part = &b->inputs[i].desc;
+    bool fits = part->rank == first->rank;
+    for (int d = 0; fits && d < first->rank; d++) fits = d == axis || part->dims[d] == first->dims[d];
+    if (!fits) fpga_fail(b, BRAID_INVALID_ARGUMENT, "part %zu differs from part 0 in more than the axis", i);
+    full += fpga_host_count(b, i) > 0;
+  }
+  for (size_t i = 0; i < count; i++) /* if all are empty, their sizes still add up */
+    if (!full || fpga_host_count(b, i)) parts[used++] = fpga_in(b, i);
   braid_value_id y = fpga_node(b, "Concat", used, parts);
   fpga_set_int(b, "axis", axis);
   fpga_out(b, 0, y);
@@ -107,6 +120,7 @@ static void build_split_v(fpga_build *b) {
   int64_t rest = b->inputs[0].desc.dims[axis];
   for (size_t i = 0; i < b->output_count; i++) {
     sizes[i] = fpga_host_int(b, 1, (int64_t)i);
+    if (sizes[i] < -1) fpga_fail(b, BRAID_INVALID_ARGUMENT, "a size of %lld", (long long)sizes[i]);
     if (sizes[i] > 0) rest -= sizes[i];
   }
   for (size_t i = 0; i < b->output_count; i++)
@@ -136,13 +150,28 @@ static void build_tile(fpga_build *b) {
 static void build_broadcast(fpga_build *b) {
   int64_t dims[BRAID_MAX_RANK];
   size_t count = read_list(b, 1, dims);
+  const braid_desc *x = &b->inputs[0].desc;
+  int fresh = (int)count - x->rank; /* Expand would widen the shape, too */
+  for (int i = 0; i < x->rank; i++)
+    if (fresh < 0 || (x->dims[i] != 1 && x->dims[i] != dims[fresh + i])) {
+      fpga_fail(b, BRAID_INVALID_ARGUMENT, "the shape is not one that the operand can be broadcast to");
+      break;
+    }
   fpga_out(b, 0, FPGA_NODE(b, "Expand", fpga_in(b, 0), fpga_ints(b, dims, count)));
 }
 
 /* (shape, value) */
 static void build_fill(fpga_build *b) {
   int64_t dims[BRAID_MAX_RANK];
+  enum { kRow = 4096 };
   size_t count = read_list(b, 0, dims);
+  int64_t rows[2] = {1, kRow};
+  if (count == 1 && dims[0] > kRow) { /* the kernel keeps a table for each dimension: two of these are shorter */
+    while (dims[0] % rows[1]) rows[1]--;
+    rows[0] = dims[0] / rows[1];
+    fpga_out_as(b, 0, FPGA_NODE(b, "Expand", fpga_in(b, 1), fpga_ints(b, rows, 2)), 1, dims, NULL);
+    return;
+  }
   fpga_out(b, 0, FPGA_NODE(b, "Expand", fpga_in(b, 1), fpga_ints(b, dims, count)));
 }
 
@@ -178,8 +207,9 @@ static void build_one_hot(fpga_build *b) {
   int64_t depth = fpga_host_int(b, 1, 0), dims[BRAID_MAX_RANK] = {0}, row[BRAID_MAX_RANK];
   int64_t given = fpga_attr_int(b->attrs, "axis", -1);
   int64_t axis = wrap_axis(b, given, x->rank + 1);
-  if (depth < 0 || depth > kMostClasses || x->rank + 1 > BRAID_MAX_RANK)
-    fpga_fail(b, BRAID_UNSUPPORTED, "a depth of %lld", (long long)depth);
+  if (depth < 0 || depth > kMostClasses) fpga_fail(b, BRAID_UNSUPPORTED, "a depth of %lld", (long long)depth);
+  if (x->rank == BRAID_MAX_RANK) fpga_fail(b, BRAID_UNSUPPORTED, "a result of more than %d dimensions", BRAID_MAX_RANK);
+  if (b->status != BRAID_OK) return;
   for (int i = 0; i <= x->rank; i++) {
     dims[i] = i < axis ? x->dims[i] : i == axis ? 1 : x->dims[i - 1];
     row[i] = i == axis ? depth : 1;

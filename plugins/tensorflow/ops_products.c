@@ -14,6 +14,9 @@ static braid_value_id matmul(fpga_build *b, const char *a_name, const char *b_na
 }
 
 static void build_matmul(fpga_build *b) {
+  if (b->inputs[0].desc.rank != 2 || b->inputs[1].desc.rank != 2)
+    fpga_fail(b, BRAID_INVALID_ARGUMENT, "operands of %d and %d dimensions: expected matrices", b->inputs[0].desc.rank,
+              b->inputs[1].desc.rank);
   fpga_out(b, 0, matmul(b, "transpose_a", "transpose_b"));
 }
 
@@ -76,9 +79,12 @@ static bool channels_first(const fpga_build *b) {
 
 /* The bias's dimensions beside x's. */
 static void build_bias_add(fpga_build *b) {
-  const braid_desc *x = &b->inputs[0].desc;
+  const braid_desc *x = &b->inputs[0].desc, *bias = &b->inputs[1].desc;
+  int channel = channels_first(b) ? 1 : x->rank - 1;
+  if (channel < 0 || channel >= x->rank || bias->rank != 1 || bias->dims[0] != x->dims[channel])
+    fpga_fail(b, BRAID_INVALID_ARGUMENT, "the bias must have an element for each channel");
   braid_value_id in = fpga_in(b, 0);
-  if (!channels_first(b) || x->rank < 2) {
+  if (!channels_first(b)) {
     fpga_out(b, 0, FPGA_NODE(b, "Add", in, fpga_in(b, 1)));
     return;
   }

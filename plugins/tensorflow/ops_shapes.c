@@ -45,6 +45,7 @@ static void take_some(fpga_build *b, slice *s, int dim, int64_t size, size_t fir
   }
   if (shrink) {
     int64_t at = begin < 0 ? begin + size : begin;
+    if (step < 0) fpga_fail(b, BRAID_INVALID_ARGUMENT, "an index with the stride %lld", (long long)step);
     if (at < 0 || at >= size)
       fpga_fail(b, BRAID_INVALID_ARGUMENT, "index %lld of a dimension of %lld", (long long)begin, (long long)size);
     s->starts[dim] = at, s->ends[dim] = at + 1, s->steps[dim] = 1, s->taken[dim] = 1;
@@ -55,8 +56,13 @@ static void take_some(fpga_build *b, slice *s, int dim, int64_t size, size_t fir
   end = no_end ? (step > 0 ? size : -1) : clamp(end < 0 ? end + size : end, low, high);
   int64_t span = step > 0 ? end - begin : begin - end, pace = step > 0 ? step : -step;
   int64_t taken = span > 0 ? (span + pace - 1) / pace : 0;
-  s->starts[dim] = begin, s->steps[dim] = step, s->taken[dim] = taken;
-  s->ends[dim] = step < 0 && end < 0 ? -size - 1 : end; /* before the first element */
+  s->taken[dim] = taken;
+  if (taken) {
+    s->starts[dim] = begin, s->steps[dim] = step;
+    s->ends[dim] = step < 0 && end < 0 ? -size - 1 : end; /* before the first element */
+  } else { /* a begin before the first element would be taken from the end */
+    s->starts[dim] = s->ends[dim] = 0, s->steps[dim] = 1;
+  }
   (void)add_result(b, s, taken);
 }
 
@@ -64,10 +70,14 @@ static void take_some(fpga_build *b, slice *s, int dim, int64_t size, size_t fir
 static bool read_slice(fpga_build *b, const int64_t *dims, int rank, size_t first_input, slice *s) {
   int64_t entries = fpga_host_count(b, first_input);
   int64_t ellipsis = fpga_attr_int(b->attrs, "ellipsis_mask", 0), fresh = fpga_attr_int(b->attrs, "new_axis_mask", 0);
-  int named = 0, dim = 0;
+  int named = 0, dim = 0, rests = 0;
   *s = (slice){.rank = rank};
   if (entries > 32) fpga_fail(b, BRAID_UNSUPPORTED, "%lld entries", (long long)entries);
-  for (int64_t i = 0; i < entries && i < 32; i++) named += !(ellipsis >> i & 1) && !(fresh >> i & 1);
+  for (int64_t i = 0; i < entries && i < 32; i++) {
+    named += !(ellipsis >> i & 1) && !(fresh >> i & 1);
+    rests += ellipsis >> i & 1;
+  }
+  if (rests > 1) fpga_fail(b, BRAID_INVALID_ARGUMENT, "%d ellipses", rests);
   if (named > rank) fpga_fail(b, BRAID_INVALID_ARGUMENT, "%d indices of a tensor of %d dimensions", named, rank);
   for (int64_t i = 0; i < entries && b->status == BRAID_OK; i++) {
     if (ellipsis >> i & 1)

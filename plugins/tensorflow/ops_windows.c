@@ -36,7 +36,7 @@ static void read_pads(const fpga_build *b, window *w) {
       begin = list->ints[2 * ((w->first ? 2 : 1) + i)], end = list->ints[2 * ((w->first ? 2 : 1) + i) + 1];
     }
     w->pads[i] = begin, w->pads[2 + i] = end;
-    w->output[i] = (w->image[i] + begin + end - window_reach(w, i)) / stride + 1;
+    w->output[i] = (w->image[i] + begin + end - window_reach(w, i) + stride) / stride;
   }
 }
 
@@ -101,6 +101,20 @@ static void filter_out(fpga_build *b, braid_value_id value, const int64_t *dims)
   fpga_out_as(b, 0, value, 4, dims, "cdba");
 }
 
+/* A window that is larger than the image, by less than its stride, has no place in it: the result has no elements, and
+ * gradients are zeros. `dims` are the output's. */
+static bool zeros_out(fpga_build *b, const window *w, const int64_t dims[4]) {
+  if (b->status != BRAID_OK || (w->output[0] > 0 && w->output[1] > 0)) return false;
+  fpga_out(b, 0,
+           FPGA_NODE(b, "Expand", fpga_scalar(b, b->inputs[b->input_count - 1].desc.dtype, 0), fpga_ints(b, dims, 4)));
+  return true;
+}
+
+static bool empty_out(fpga_build *b, const window *w, int64_t channels) {
+  if (w->first) return zeros_out(b, w, (const int64_t[]){w->batch, channels, w->output[0], w->output[1]});
+  return zeros_out(b, w, (const int64_t[]){w->batch, w->output[0], w->output[1], channels});
+}
+
 static bool window_of_filter(fpga_build *b, const int64_t *image, const int64_t *filter, bool depthwise, window *w,
                              int64_t *groups) {
   if (!read_window(b, image, filter, w)) return false;
@@ -113,11 +127,14 @@ static bool window_of_filter(fpga_build *b, const int64_t *image, const int64_t 
 
 /* --- convolutions --------------------------------------------------------------------------------------------------
  */
+/* -1 after a failure, and where the output has no elements, which is made then. */
 static braid_value_id convolve(fpga_build *b, bool depthwise, braid_value_id bias, window *w) {
   int64_t groups;
   if (!check_rank(b, 0, 4) || !check_rank(b, 1, 4) ||
       !window_of_filter(b, b->inputs[0].desc.dims, b->inputs[1].desc.dims, depthwise, w, &groups))
     return -1;
+  const int64_t *filter = b->inputs[1].desc.dims;
+  if (empty_out(b, w, depthwise ? filter[2] * filter[3] : filter[3])) return -1;
   braid_value_id operands[] = {image_in(b, 0, w->first), filter_in(b, 1, depthwise), bias};
   braid_value_id y = fpga_node(b, "Conv", bias >= 0 ? 3 : 2, operands);
   set_window(b, w, true);
@@ -127,12 +144,14 @@ static braid_value_id convolve(fpga_build *b, bool depthwise, braid_value_id bia
 
 static void build_conv(fpga_build *b) {
   window w = {.first = false};
-  image_out(b, 0, convolve(b, false, -1, &w), w.first);
+  braid_value_id y = convolve(b, false, -1, &w);
+  if (!b->given[0]) image_out(b, 0, y, w.first);
 }
 
 static void build_depthwise(fpga_build *b) {
   window w = {.first = false};
-  image_out(b, 0, convolve(b, true, -1, &w), w.first);
+  braid_value_id y = convolve(b, true, -1, &w);
+  if (!b->given[0]) image_out(b, 0, y, w.first);
 }
 
 static const char *activation_of(const char *name) {
@@ -148,6 +167,7 @@ static void build_fused_conv(fpga_build *b) {
   bool bias = ops && ops->count > 0 && strcmp(ops->strings[0], "BiasAdd") == 0;
   window w = {.first = false};
   braid_value_id y = convolve(b, false, bias ? fpga_in(b, 2) : -1, &w);
+  if (b->given[0]) return;
   for (int i = bias; ops && i < ops->count; i++) {
     const char *name = ops->strings[i], *op = activation_of(name);
     if (strcmp(name, "FusedBatchNorm") == 0) {
@@ -192,13 +212,31 @@ static bool read_sizes(fpga_build *b, size_t input, int64_t dims[4]) {
   return b->status == BRAID_OK;
 }
 
+/* input_sizes, which may be a height and a width alone: the batch is the gradient's then, the channels the filter's. */
+static bool read_image_sizes(fpga_build *b, bool depthwise, int64_t image[4]) {
+  bool first = fpga_attr_is(b->attrs, "data_format", "NCHW");
+  if (depthwise || b->inputs[0].desc.rank != 1 || fpga_host_count(b, 0) != 2) return read_sizes(b, 0, image);
+  image[0] = b->inputs[2].desc.dims[0], image[first ? 1 : 3] = b->inputs[1].desc.dims[2];
+  for (int i = 0; i < 2; i++) {
+    int64_t size = image[(first ? 2 : 1) + i] = fpga_host_int(b, 0, i);
+    if (size < 0) fpga_fail(b, BRAID_INVALID_ARGUMENT, "a size is negative");
+  }
+  return b->status == BRAID_OK;
+}
+
 /* (input_sizes, filter, gradient of the output) */
 static void conv_grad_input(fpga_build *b, bool depthwise) {
   int64_t image[4], groups;
   window w;
-  if (!read_sizes(b, 0, image) || !check_rank(b, 1, 4) || !check_rank(b, 2, 4) ||
+  if (!check_rank(b, 1, 4) || !check_rank(b, 2, 4) || !read_image_sizes(b, depthwise, image) ||
       !window_of_filter(b, image, b->inputs[1].desc.dims, depthwise, &w, &groups))
     return;
+  if (image[0] != b->inputs[2].desc.dims[0]) {
+    fpga_fail(b, BRAID_INVALID_ARGUMENT, "input_sizes has a batch of %lld and the gradient %lld", (long long)image[0],
+              (long long)b->inputs[2].desc.dims[0]);
+    return;
+  }
+  if (zeros_out(b, &w, image)) return;
   braid_value_id dy = image_in(b, 2, w.first);
   braid_value_id dx = FPGA_NODE(b, "ConvGradInput", dy, filter_in(b, 1, depthwise));
   fpga_set_ints(b, "input_shape", w.image, 2);
@@ -214,6 +252,7 @@ static void conv_grad_filter(fpga_build *b, bool depthwise) {
   if (!read_sizes(b, 1, filter) || !check_rank(b, 0, 4) || !check_rank(b, 2, 4) ||
       !window_of_filter(b, b->inputs[0].desc.dims, filter, depthwise, &w, &groups))
     return;
+  if (zeros_out(b, &w, filter)) return;
   braid_value_id dw = FPGA_NODE(b, "ConvGradFilter", image_in(b, 0, w.first), image_in(b, 2, w.first));
   fpga_set_ints(b, "kernel_shape", w.kernel, 2);
   fpga_set_int(b, "group", groups);
@@ -258,7 +297,7 @@ static void set_pool(fpga_build *b, const window *w) {
 
 static void build_pool(fpga_build *b, const char *op) {
   window w;
-  if (!check_rank(b, 0, 4) || !read_pool(b, b->inputs[0].desc.dims, &w)) return;
+  if (!check_rank(b, 0, 4) || !read_pool(b, b->inputs[0].desc.dims, &w) || empty_out(b, &w, w.channels)) return;
   braid_value_id y = FPGA_NODE(b, op, image_in(b, 0, w.first));
   set_pool(b, &w);
   image_out(b, 0, y, w.first);
@@ -275,7 +314,9 @@ static void build_avg_pool(fpga_build *b) {
 /* (input, output, gradient): where each maximum was is found again. */
 static void build_max_pool_grad(fpga_build *b) {
   window w;
-  if (!check_rank(b, 0, 4) || !check_rank(b, 2, 4) || !read_pool(b, b->inputs[0].desc.dims, &w)) return;
+  if (!check_rank(b, 0, 4) || !check_rank(b, 2, 4) || !read_pool(b, b->inputs[0].desc.dims, &w) ||
+      zeros_out(b, &w, b->inputs[0].desc.dims))
+    return;
   braid_value_id x = image_in(b, 0, w.first), dy = image_in(b, 2, w.first), outputs[3] = {0, -1, 0};
   fpga_nodes(b, "MaxPool", 1, &x, 3, outputs);
   set_pool(b, &w);
@@ -289,7 +330,7 @@ static void build_max_pool_grad(fpga_build *b) {
 static void build_avg_pool_grad(fpga_build *b) {
   int64_t image[4];
   window w;
-  if (!read_sizes(b, 0, image) || !check_rank(b, 1, 4) || !read_pool(b, image, &w)) return;
+  if (!read_sizes(b, 0, image) || !check_rank(b, 1, 4) || !read_pool(b, image, &w) || zeros_out(b, &w, image)) return;
   braid_value_id dx = FPGA_NODE(b, "AveragePoolGrad", image_in(b, 1, w.first));
   fpga_set_ints(b, "input_shape", w.image, 2);
   set_pool(b, &w);

@@ -26,6 +26,11 @@ static void allocate(const SP_Device *device, uint64_t size, int64_t memory_spac
   fpga_device *fpga = device_of(device);
   memory->struct_size = SP_DEVICE_MEMORY_BASE_STRUCT_SIZE;
   memory->opaque = fpga_memory_allocate(fpga->memory, size);
+  if (!memory->opaque && !fpga_stream_is_job()) { /* what is free is of other sizes */
+    fpga_device_wait(fpga);
+    fpga_memory_trim(fpga->memory);
+    memory->opaque = fpga_memory_allocate(fpga->memory, size);
+  }
   memory->size = memory->opaque ? size : 0;
   if (memory->opaque) return;
   char text[400];
@@ -38,13 +43,17 @@ static void deallocate(const SP_Device *device, SP_DeviceMemoryBase *memory) {
   memory->size = 0;
 }
 
-/* The nightly wheels end the process unless this is aligned to 256 bytes. */
+/* Not of the device's memory: what was freed there may still be used by queued work, and the host uses this at once.
+ * The nightly wheels end the process unless it is aligned to 256 bytes. */
 static void *host_allocate(const SP_Device *device, uint64_t size) {
-  return fpga_memory_allocate(device_of(device)->memory, size);
+  enum { kAlignment = 256 };
+  (void)device;
+  return size >> 62 ? NULL : aligned_alloc(kAlignment, (size / kAlignment + 1) * kAlignment);
 }
 
 static void host_deallocate(const SP_Device *device, void *memory) {
-  fpga_memory_free(device_of(device)->memory, memory);
+  (void)device;
+  free(memory);
 }
 
 static TF_Bool allocator_stats(const SP_Device *device, SP_AllocatorStats *stats) {
@@ -160,7 +169,8 @@ typedef struct copy_job {
   void *to;
   const void *from;
   uint64_t size;
-  uint32_t pattern; /* of memset32, without `from` */
+  uint32_t pattern;    /* of memset32, without `from` */
+  fpga_device *source; /* of a copy between devices; else NULL */
 } copy_job;
 
 static void run_copy(fpga_job *job) {
@@ -169,20 +179,26 @@ static void run_copy(fpga_job *job) {
     memcpy(copy->to, copy->from, copy->size);
   else
     for (uint64_t i = 0; i < copy->size; i++) ((uint8_t *)copy->to)[i] = (uint8_t)(copy->pattern >> (i % 4 * 8));
+  if (copy->source) fpga_device_pass_failure(copy->source, copy->to);
   free(copy);
 }
 
-static void put_copy(SP_Stream stream, void *to, const void *from, uint64_t size, uint32_t pattern, TF_Status *status) {
+static void put_job(SP_Stream stream, copy_job given, TF_Status *status) {
   enum { kBrief = 64 << 10 };
   set_ok(status);
-  if (!size) return;
+  if (!given.size) return;
   copy_job *copy = malloc(sizeof *copy);
   if (!copy) {
     TF_SetStatus(status, TF_RESOURCE_EXHAUSTED, "there is no memory to queue a copy");
     return;
   }
-  *copy = (copy_job){.job.run = run_copy, .to = to, .from = from, .size = size, .pattern = pattern};
-  fpga_stream_put(stream, &copy->job, size <= kBrief);
+  *copy = given;
+  copy->job.run = run_copy;
+  fpga_stream_put(stream, &copy->job, given.size <= kBrief);
+}
+
+static void put_copy(SP_Stream stream, void *to, const void *from, uint64_t size, uint32_t pattern, TF_Status *status) {
+  put_job(stream, (copy_job){.to = to, .from = from, .size = size, .pattern = pattern}, status);
 }
 
 /* Waits for what the stream has to wait for, so that a failure of it is told here. */
@@ -201,8 +217,8 @@ static void copy_to_device(const SP_Device *device, SP_Stream stream, SP_DeviceM
 
 static void copy_between(const SP_Device *device, SP_Stream stream, SP_DeviceMemoryBase *to,
                          const SP_DeviceMemoryBase *from, uint64_t size, TF_Status *status) {
-  (void)device;
-  put_copy(stream, to->opaque, from->opaque, size, 0, status);
+  put_job(stream, (copy_job){.to = to->opaque, .from = from->opaque, .size = size, .source = device_of(device)},
+          status);
 }
 
 static void copy_to_host_now(const SP_Device *device, void *to, const SP_DeviceMemoryBase *from, uint64_t size,
@@ -220,8 +236,8 @@ static void copy_to_device_now(const SP_Device *device, SP_DeviceMemoryBase *to,
 
 static void copy_between_now(const SP_Device *device, SP_DeviceMemoryBase *to, const SP_DeviceMemoryBase *from,
                              uint64_t size, TF_Status *status) {
-  (void)device;
   if (size) memcpy(to->opaque, from->opaque, size);
+  fpga_device_pass_failure(device_of(device), to->opaque);
   set_ok(status);
 }
 

@@ -26,7 +26,7 @@
 
 #define FPGA_TYPE "FPGA" /* TensorFlow's name for the type: "/FPGA:0" */
 
-enum { FPGA_MAX_DEVICES = 64, FPGA_MAX_OPERANDS = 32, FPGA_MAX_ATTRS = 12, FPGA_MAX_LIST = 16, FPGA_DETAIL = 600 };
+enum { FPGA_MAX_DEVICES = 64, FPGA_MAX_OPERANDS = 1024, FPGA_MAX_ATTRS = 12, FPGA_MAX_LIST = 16, FPGA_DETAIL = 600 };
 
 /* TensorFlow's levels and its log. */
 typedef enum fpga_log_level { FPGA_INFO, FPGA_WARNING, FPGA_ERROR } fpga_log_level;
@@ -40,6 +40,8 @@ fpga_memory *fpga_memory_create(int64_t limit_bytes); /* 0: no limit. NULL: out 
 void fpga_memory_destroy(fpga_memory *memory);
 void *fpga_memory_allocate(fpga_memory *memory, uint64_t bytes); /* NULL: out of memory, or over the limit */
 void fpga_memory_free(fpga_memory *memory, void *address);
+void fpga_memory_trim(fpga_memory *memory); /* gives back what is free; nothing queued may use it any more */
+bool fpga_memory_has(fpga_memory *memory, const void *address);
 typedef struct fpga_memory_stats {
   int64_t allocations, used, peak, largest, reserved, limit;
 } fpga_memory_stats;
@@ -71,6 +73,9 @@ char *fpga_memory_describe(const fpga_device *device, uint64_t wanted, char *tex
 
 /* A failure of queued work is told by the next kernel or copy of the device; only the first one is kept. */
 void fpga_device_fail(fpga_device *device, TF_Code code, const char *detail);
+/* What lies at `address`, in some device's memory, comes from `from`: a failure there that nobody was told yet is one
+ * of that device, too. */
+void fpga_device_pass_failure(fpga_device *from, const void *address);
 bool fpga_device_take_failure(fpga_device *device, TF_Status *status); /* true: there was one, now in *status */
 
 TF_Code fpga_code_of(braid_status status);
@@ -92,6 +97,7 @@ fpga_device *fpga_stream_device(fpga_stream *stream);
 void fpga_stream_put(fpga_stream *stream, fpga_job *job, bool brief);
 /* The same without a job: true if nothing is queued or running, and then nothing will be until leave is called. */
 bool fpga_stream_enter(fpga_stream *stream);
+bool fpga_stream_is_job(void); /* does this thread run a job of a stream's? It can't wait for the device then */
 void fpga_stream_leave(fpga_stream *stream);
 uint64_t fpga_stream_mark(fpga_stream *stream); /* the number of jobs put so far */
 bool fpga_stream_reached(fpga_stream *stream, uint64_t mark);
@@ -218,10 +224,10 @@ typedef struct fpga_program {
   size_t key_bytes;
   int64_t *key;
   size_t output_count, port_count, result_count;
-  fpga_output outputs[FPGA_MAX_OPERANDS];
-  size_t output_bytes[FPGA_MAX_OPERANDS];
-  int ports[FPGA_MAX_OPERANDS], results[FPGA_MAX_OPERANDS]; /* results: which of the op's outputs */
-  int share[FPGA_MAX_OPERANDS];
+  fpga_output *outputs; /* in the program's own memory, as what follows */
+  size_t *output_bytes;
+  int *ports, *results; /* results: which of the op's outputs */
+  int *share;
   bool brief, nothing; /* nothing: no element to compute */
   braid_plan *plan;
   braid_execution *execution;

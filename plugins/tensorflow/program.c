@@ -75,7 +75,7 @@ static braid_status make_plan(fpga_device *device, const fpga_op *op, fpga_build
   braid_status status = add_results(build, program, results);
   if (status != BRAID_OK || program->nothing) return status;
   program->port_count = build->port_count;
-  memcpy(program->ports, build->ports, sizeof program->ports);
+  memcpy(program->ports, build->ports, build->port_count * sizeof *program->ports);
   braid_plan_options options = {.callers_thread = true};
   if (!is_plain(build->port_layouts, build->port_count)) options.input_layouts = build->port_layouts;
   if (!is_plain(results, program->result_count)) options.output_layouts = results;
@@ -87,6 +87,20 @@ static braid_status make_plan(fpga_device *device, const fpga_op *op, fpga_build
   return status == BRAID_OK ? braid_execution_create(program->plan, NULL, &program->execution) : status;
 }
 
+/* With room for as many operands as the op has: most have a few, and some hundreds. */
+static fpga_program *program_allocate(const fpga_build *build) {
+  size_t outputs = build->output_count, ports = build->port_count;
+  size_t each = sizeof(fpga_output) + sizeof(size_t) + 2 * sizeof(int);
+  fpga_program *program = calloc(1, sizeof *program + outputs * each + ports * sizeof(int));
+  if (!program) return NULL;
+  program->outputs = (fpga_output *)(program + 1);
+  program->output_bytes = (size_t *)(program->outputs + outputs);
+  program->results = (int *)(program->output_bytes + outputs);
+  program->share = program->results + outputs;
+  program->ports = program->share + outputs;
+  return program;
+}
+
 braid_status fpga_program_create(fpga_device *device, const fpga_op *op, fpga_build *build, fpga_program **out) {
   *out = NULL;
   build->status = braid_graph_create(NULL, op->name, &build->graph);
@@ -94,7 +108,7 @@ braid_status fpga_program_create(fpga_device *device, const fpga_op *op, fpga_bu
   op->build(build);
   fpga_program *program = NULL;
   braid_status status = build->status;
-  if (status == BRAID_OK && !(program = calloc(1, sizeof *program))) status = BRAID_NO_MEMORY;
+  if (status == BRAID_OK && !(program = program_allocate(build))) status = BRAID_NO_MEMORY;
   if (status == BRAID_OK) {
     program->device = device;
     program->users = 1;

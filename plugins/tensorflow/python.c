@@ -9,40 +9,45 @@
 
 /* The module is made by hand: there is no file to import. */
 static const char kLoader[] =
-    "import sys as _s, types as _t\n"
-    "if 'braid_tensorflow' not in _s.modules:\n"
-    "  _m = _t.ModuleType('braid_tensorflow')\n"
-    "  _m.__file__ = %s\n"
-    "  _s.modules['braid_tensorflow'] = _m\n"
+    "def load(text, path):\n"
+    "  import sys, types\n"
+    "  if 'braid_tensorflow' in sys.modules:\n"
+    "    return\n"
+    "  module = sys.modules['braid_tensorflow'] = types.ModuleType('braid_tensorflow')\n"
+    "  module.__file__ = path\n"
     "  try:\n"
-    "    exec(compile(bytes.fromhex('%s').decode(), 'braid_tensorflow.py', 'exec'), _m.__dict__)\n"
-    "  except Exception as _e:\n"
-    "    del _s.modules['braid_tensorflow']\n"
-    "    print('braid: the part in Python does not work here, so kernels run one after the "
-    "other:', repr(_e), file=_s.stderr)\n"
-    "  del _m\n"
-    "del _s, _t\n";
+    "    exec(compile(text, 'braid_tensorflow.py', 'exec'), module.__dict__)\n"
+    "  except Exception as error:\n"
+    "    del sys.modules['braid_tensorflow']\n"
+    "    print('braid: the part in Python does not work here, so kernels run one after the '\n"
+    "          'other:', repr(error), file=sys.stderr)\n";
+
+/* Python runs it among the names of the user's script (__main__), so it makes none of its own there. */
+static const char kCall[] = "(lambda names: (exec(bytes.fromhex('%s').decode(), names), "
+                            "names['load'](bytes.fromhex('%s').decode(), bytes.fromhex('%s').decode())))({})\n";
+
+static char *write_hex(const char *text) {
+  size_t length = strlen(text);
+  char *hex = malloc(2 * length + 1);
+  if (!hex) return NULL;
+  hex[0] = '\0';
+  for (size_t i = 0; i < length; i++) snprintf(hex + 2 * i, 3, "%02x", (unsigned char)text[i]);
+  return hex;
+}
 
 static char *make_script(const char *text) {
   Dl_info info = {.dli_fname = NULL};
   (void)dladdr(text, &info);
-  const char *path = info.dli_fname ? info.dli_fname : "";
-  size_t length = strlen(text), bytes = sizeof kLoader + 2 * length + 2 * strlen(path) + 64;
-  char *hex = malloc(2 * length + 1), *quoted = malloc(4 * strlen(path) + 32),
-       *script = malloc(bytes + 4 * strlen(path));
-  if (hex && quoted && script) {
-    hex[0] = '\0';
-    for (size_t i = 0; i < length; i++) snprintf(hex + 2 * i, 3, "%02x", (unsigned char)text[i]);
-    size_t used = (size_t)sprintf(quoted, "bytes.fromhex('");
-    for (const char *at = path; *at; at++) used += (size_t)sprintf(quoted + used, "%02x", (unsigned char)*at);
-    sprintf(quoted + used, "').decode()");
-    snprintf(script, bytes + 4 * strlen(path), kLoader, quoted, hex);
-  } else {
-    free(script);
-    script = NULL;
+  char *loader = write_hex(kLoader), *module = write_hex(text), *path = write_hex(info.dli_fname ? info.dli_fname : "");
+  char *script = NULL;
+  if (loader && module && path) {
+    size_t bytes = sizeof kCall + strlen(loader) + strlen(module) + strlen(path);
+    script = malloc(bytes);
+    if (script) snprintf(script, bytes, kCall, loader, module, path);
   }
-  free(hex);
-  free(quoted);
+  free(loader);
+  free(module);
+  free(path);
   return script;
 }
 

@@ -35,11 +35,19 @@ fpga_device *fpga_stream_device(fpga_stream *stream) {
   return stream->device;
 }
 
+static _Thread_local int jobs_here;
+
+bool fpga_stream_is_job(void) {
+  return jobs_here > 0;
+}
+
 /* With the lock held, which is let go while the job runs. */
 static void stream_run(fpga_stream *stream, fpga_job *job) {
   stream->running = true;
   pthread_mutex_unlock(&stream->lock);
+  jobs_here++;
   job->run(job);
+  jobs_here--;
   pthread_mutex_lock(&stream->lock);
   stream->running = false;
   __atomic_store_n(&stream->ended, stream->ended + 1, __ATOMIC_RELEASE);

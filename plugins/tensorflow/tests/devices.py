@@ -99,6 +99,27 @@ def out_of_memory():
         assert float(tf.reduce_sum(tf.ones((100, 100)))) == 10000
 
 
+def memory_returns():
+    """What one size has freed is there for other sizes: the process holds no more than the device may."""
+    from common import np, put, tf
+
+    def held():
+        with open("/proc/self/statm") as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+    most = 0
+    put(np.ones(90 << 18, np.float32), "/CPU:0")
+    before = held()
+    for megabytes in (90, 70, 60, 50, 44, 38, 30, 90):
+        x = put(np.ones(megabytes << 18, np.float32), "/FPGA:0")
+        assert float(tf.reduce_sum(x[:2])) == 2
+        del x
+        with tf.device("/FPGA:0"):
+            assert float(tf.reduce_sum(tf.fill(((megabytes << 18) + megabytes,), 2.0)[-2:])) == 4
+        most = max(most, held() - before)
+    assert most < 250e6, f"{most} bytes more than before; BRAID_TF_MEMORY is 120000000"
+
+
 def failures():
     """The framework's error with our sentence; then the session goes on."""
     from common import expect, normal, put, tf
@@ -115,6 +136,32 @@ def failures():
             return tf.identity(x)
 
     expect(tf.errors.InvalidArgumentError, "FPGA:7", on_another)
+
+
+def passed_failure():
+    """What failed on a device is told where its result went to another one, and not used."""
+    from common import expect, normal, np, put, tf
+    x = put(normal(1200, 1200), "/FPGA:0")
+    places = put(np.full(40000, 5000), "/FPGA:0")
+
+    def on_both():
+        with tf.device("/FPGA:0"):
+            y = tf.gather(tf.matmul(x, x), places)
+        with tf.device("/FPGA:1"):
+            return float(tf.reduce_sum(tf.nn.relu(y)))
+
+    expect(tf.errors.InvalidArgumentError, "an index is out of range", on_both)
+
+
+def names_kept():
+    """Loading the plug-in leaves the script's own names alone."""
+    import __main__
+    for name in ("_s", "_t", "_m", "_e", "load"):
+        setattr(__main__, name, name)
+    from common import braid
+    assert braid.devices() == ["cpu"]
+    for name in ("_s", "_t", "_m", "_e", "load"):
+        assert getattr(__main__, name, None) == name, name
 
 
 def device_lost():
@@ -221,7 +268,10 @@ CASES = {
     synchronous: {"BRAID_TF_SYNCHRONOUS": "1"},
     refused_update: {},
     out_of_memory: {"BRAID_TF_MEMORY": "4000000"},
+    memory_returns: {"BRAID_TF_MEMORY": "120000000"},
     failures: {},
+    passed_failure: {"BRAID_TF_DEVICES": "cpu:threads=1 cpu:threads=1"},
+    names_kept: {},
     device_lost: {"BRAID_TF_DEVICES": "opencl0:deadline_ms=1 cpu"},
     opencl: {"BRAID_TF_DEVICES": "opencl0.0:parts=2 opencl0.1:parts=2"},
     foreign_kernels: {"BRAID_TF_DEVICES": "opencl0:manifest=$/add.yaml"},

@@ -3,7 +3,7 @@
   ops.py [OP...]"""
 import sys
 
-from common import braid, close, normal, np, positive, put, tf
+from common import braid, close, expect, normal, np, positive, put, tf
 
 R = tf.raw_ops
 cases = []
@@ -96,8 +96,10 @@ def convolutions():
             case("Conv2D", bound=2e-4, input=x, filter=w, **window)
             if dilation > 1:
                 continue  # TensorFlow's CPU has no such gradient
-            case("Conv2DBackpropInput", "input_sizes", bound=2e-4, input_sizes=sizes(x.shape), filter=w, out_backprop=dy,
-                 **window)
+            for count in (2, 4):  # the height and the width alone, or all sizes
+                case("Conv2DBackpropInput", "input_sizes", bound=2e-4, input_sizes=sizes(x.shape[1:3] if count == 2 else
+                                                                                      x.shape), filter=w,
+                     out_backprop=dy, **window)
             case("Conv2DBackpropFilter", "filter_sizes", bound=2e-3, input=x, filter_sizes=sizes(w.shape),
                  out_backprop=dy, **window)
         for stride, kernel, channels, times, size in ((1, 3, 8, 1, 9), (2, 3, 16, 1, 10), (1, 3, 4, 2, 7), (1, 5, 32, 1, 11)):
@@ -205,6 +207,56 @@ def empty():
     case("MatMul", a=normal(0, 3), b=normal(3, 2))
     case("Sum", "axis", input=normal(0, 3), axis=sizes([0]))
     case("ConcatV2", "axis", values=[normal(0, 3), normal(2, 3)], axis=sizes(0))
+    case("ConcatV2", "axis", values=[normal(0, 3), normal(0, 5)], axis=sizes(1))
+    case("ConcatV2", "axis", values=[normal(2, 0), normal(3, 0)], axis=sizes(0))
+    case("StridedSlice", "begin", "end", "strides", input=normal(2, 4), begin=sizes([0, -5]), end=sizes([0, 0]),
+         strides=sizes([1, -1]), begin_mask=1, end_mask=3)
+    # A window that is larger than the image. The filter's gradient TensorFlow's CPU leaves as the memory was.
+    x, w = normal(2, 2, 2, 3), normal(3, 3, 3, 4)
+    for stride in (1, 2):
+        window = dict(strides=[1, stride, stride, 1], padding="VALID")
+        case("Conv2D", input=x, filter=w, **window)
+        case("DepthwiseConv2dNative", input=x, filter=w, **window)
+        case("Conv2DBackpropInput", "input_sizes", input_sizes=sizes(x.shape), filter=w, out_backprop=normal(2, 0, 0, 4),
+             **window)
+        case("MaxPool", input=x, ksize=[1, 3, 3, 1], **window)
+        case("AvgPool", value=x, ksize=[1, 3, 3, 1], **window)
+
+
+def many():
+    """More operands than most ops have."""
+    for count in (33, 70, 300):
+        parts = [normal(2, 3) for _ in range(count)]
+        case("ConcatV2", "axis", values=parts, axis=sizes(1))
+        case("Pack", values=parts, axis=1)
+        case("AddN", inputs=parts, bound=1e-4)
+        case("Unpack", value=normal(count, 3), num=count, axis=0)
+        case("Split", "axis", axis=sizes(0), value=normal(2 * count, 3), num_split=count)
+
+
+def refused():
+    """What TensorFlow's CPU refuses is refused by the plug-in, and not taken for something else."""
+    x, ones = normal(4, 3), sizes([1, 1])
+    for op, host, operands in (
+            ("BiasAdd", (), dict(value=x, bias=normal(1))), ("BiasAdd", (), dict(value=normal(4, 1), bias=normal(5))),
+            ("AddN", (), dict(inputs=[normal(3), x])), ("MatMul", (), dict(a=normal(2, 4, 3), b=normal(2, 3, 4))),
+            ("ConcatV2", ("axis",), dict(values=[normal(0, 5), x], axis=sizes(0))),
+            ("BroadcastTo", ("shape",), dict(input=normal(3, 1), shape=sizes([1, 4]))),
+            ("BroadcastTo", ("shape",), dict(input=normal(3, 1), shape=sizes([4]))),
+            ("SplitV", ("size_splits", "axis"), dict(value=x, size_splits=sizes([2, -2]), axis=sizes(0), num_split=2)),
+            ("MirrorPad", ("paddings",), dict(input=normal(3), paddings=sizes([[5, 0]]), mode="REFLECT")),
+            ("StridedSlice", ("begin", "end", "strides"), dict(input=x, begin=ones, end=ones, strides=-ones,
+                                                               shrink_axis_mask=1)),
+            ("StridedSlice", ("begin", "end", "strides"), dict(input=normal(1, 1, 1, 1, 1, 1), begin=ones, end=ones,
+                                                               strides=ones, ellipsis_mask=3)),
+            ("Conv2DBackpropInput", ("input_sizes",), dict(input_sizes=sizes([7, 5, 5, 3]), filter=normal(3, 3, 3, 4),
+                                                           out_backprop=normal(2, 5, 5, 4), strides=[1, 1, 1, 1],
+                                                           padding="SAME"))):
+        for device in ("/CPU:0", "/FPGA:0"):
+            expect(tf.errors.InvalidArgumentError, "", lambda: results(op, device, operands, host))
+    expect(tf.errors.UnimplementedError, "more than 8 dimensions", lambda: results(
+        "OneHot", "/FPGA:0", dict(indices=np.zeros((1,) * 8, np.int64), depth=sizes(3), on_value=np.float32(1),
+                                  off_value=np.float32(0)), ("depth",)))
 
 
 def is_array(value):
@@ -260,11 +312,12 @@ def batch_norm_gradient():
 
 if __name__ == "__main__":
     tf.config.set_soft_device_placement(False)
-    for family in (elementwise, gradients, products, convolutions, pools, norms, reductions, movement, slices, empty):
+    for family in (elementwise, gradients, products, convolutions, pools, norms, reductions, movement, slices, empty, many):
         family()
     chosen = [c for c in cases if len(sys.argv) == 1 or c[0] in sys.argv[1:]]
     for c in chosen:
         check(*c)
     if len(sys.argv) == 1:
         batch_norm_gradient()
+        refused()
     print(f"{len(chosen)} cases of {len({c[0] for c in chosen})} ops agree with TensorFlow's CPU")
