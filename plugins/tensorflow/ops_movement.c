@@ -53,13 +53,15 @@ static braid_status refuse_symmetric(const fpga_attr *attrs) {
 
 /* --- joining and splitting -----------------------------------------------------------------------------------------
  */
-/* (parts..., axis) */
+/* (parts..., axis): parts without elements are left out, unless all are: then they give the result its size. */
 static void build_concat(fpga_build *b) {
   braid_value_id parts[FPGA_MAX_OPERANDS];
   size_t count = b->input_count - 1, used = 0;
   int64_t axis = wrap_axis(b, fpga_host_int(b, count, 0), b->inputs[0].desc.rank);
+  bool empty = true;
+  for (size_t i = 0; i < count; i++) empty = empty && !fpga_host_count(b, i);
   for (size_t i = 0; i < count; i++)
-    if (fpga_host_count(b, i) || (i + 1 == count && !used)) parts[used++] = fpga_in(b, i);
+    if (empty || fpga_host_count(b, i)) parts[used++] = fpga_in(b, i);
   braid_value_id y = fpga_node(b, "Concat", used, parts);
   fpga_set_int(b, "axis", axis);
   fpga_out(b, 0, y);

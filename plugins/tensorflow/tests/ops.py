@@ -61,6 +61,9 @@ def gradients():
         case(op, gradients=normal(4, 5), outputs=normal(4, 5) * 0.5)
     for op in ("TanhGrad", "SigmoidGrad", "SqrtGrad", "RsqrtGrad", "ReciprocalGrad", "InvGrad"):
         case(op, y=positive(4, 5), dy=normal(4, 5))
+    slopes = np.array([0, np.inf, np.nan, 0, 2], np.float32)  # infinite, or none
+    for op in ("SqrtGrad", "RsqrtGrad", "ReciprocalGrad", "InvGrad"):
+        case(op, y=slopes, dy=np.array([0, 0, 0, 3, 1], np.float32))
     for op in ("SoftplusGrad", "SoftsignGrad"):
         case(op, gradients=normal(4, 5), features=normal(4, 5))
 
@@ -205,6 +208,11 @@ def empty():
     case("MatMul", a=normal(0, 3), b=normal(3, 2))
     case("Sum", "axis", input=normal(0, 3), axis=sizes([0]))
     case("ConcatV2", "axis", values=[normal(0, 3), normal(2, 3)], axis=sizes(0))
+    case("ConcatV2", "axis", values=[normal(0, 2), normal(0, 1), normal(0, 0)], axis=sizes(1))
+    for begin, end, stride in ((-5, -4, -1), (-9, 2, -2), (2, 1, 1), (5, 9, 2)):
+        window = dict(begin=sizes([begin]), end=sizes([end]), strides=sizes([stride]))
+        case("StridedSlice", "begin", "end", "strides", input=normal(3), **window)
+        case("StridedSliceGrad", "shape", "begin", "end", "strides", shape=sizes([3]), dy=normal(0), **window)
 
 
 def is_array(value):
