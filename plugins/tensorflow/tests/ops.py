@@ -155,6 +155,9 @@ def reductions():
     for op in ("Sum", "Mean", "Max", "Min", "Prod"):
         for axes in ([0], [1, 2], [-1], [0, 1, 2], []):
             case(op, "axis", input=positive(3, 4, 5), axis=sizes(axes), keep_dims=len(axes) == 1)
+    for op in ("Sum", "Max", "Mean"):  # more dimensions than ours have, as in the gradient of a tile
+        case(op, "axis", input=normal(1, 2, 1, 3, 2, 5, 1, 2, 3, 2), axis=sizes([0, 2, -6, 6, 8]))
+        case(op, "axis", input=normal(2, 1, 1, 3, 1, 2, 1, 1, 3), axis=sizes(range(9)))
     case("Any", "axis", input=normal(3, 4) > 0, axis=sizes([1]))
     case("All", "axis", input=normal(3, 4) > 0, axis=sizes([0]))
     case("Sum", "axis", input=np.arange(12).reshape(3, 4), axis=sizes([0]))
