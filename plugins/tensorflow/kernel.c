@@ -342,8 +342,8 @@ static fpga_program *make_program(launch *l) {
     const TF_Tensor *tensor = l->inputs[i];
     const int64_t count = TF_TensorElementCount(tensor);
     fpga_input *input = &build->inputs[i];
-    *input = (fpga_input){
-        .host = l->kernel->host >> i & 1 ? l->from[i] : NULL, .value = -1, .rank = TF_NumDims(tensor)};
+    *input =
+        (fpga_input){.host = l->kernel->host >> i & 1 ? l->from[i] : NULL, .value = -1, .rank = TF_NumDims(tensor)};
     for (int d = 0; d < input->rank; d++) input->dims[d] = TF_Dim(tensor, d);
     bool wide = input->rank > BRAID_MAX_RANK;
     status = braid_desc_init(&input->desc, fpga_dtype(TF_TensorType(tensor)), wide ? 1 : input->rank,

@@ -56,7 +56,7 @@ static void take_some(fpga_build *b, slice *s, int dim, int64_t size, size_t fir
   int64_t span = step > 0 ? end - begin : begin - end, pace = step > 0 ? step : -step;
   int64_t taken = span > 0 ? (span + pace - 1) / pace : 0;
   s->starts[dim] = begin, s->steps[dim] = step, s->taken[dim] = taken;
-  s->ends[dim] = step < 0 && end < 0 ? -size - 1 : end; /* before the first element */
+  s->ends[dim] = step < 0 && end < 0 ? -size - 1 : end;             /* before the first element */
   if (!taken) s->starts[dim] = s->ends[dim] = 0, s->steps[dim] = 1; /* a start of -1 would be the last element */
   (void)add_result(b, s, taken);
 }

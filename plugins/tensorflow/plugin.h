@@ -133,8 +133,8 @@ typedef struct fpga_input {
   braid_desc desc; /* of more than BRAID_MAX_RANK dimensions: all elements in a row */
   int rank;
   int64_t dims[FPGA_MAX_WIDE]; /* TensorFlow's */
-  const void *host;     /* its contents, if the op has it in host memory; else NULL */
-  braid_value_id value; /* -1: host memory, or not in the graph yet */
+  const void *host;            /* its contents, if the op has it in host memory; else NULL */
+  braid_value_id value;        /* -1: host memory, or not in the graph yet */
 } fpga_input;
 
 typedef struct fpga_output {

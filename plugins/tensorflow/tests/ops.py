@@ -3,7 +3,7 @@
   ops.py [OP...]"""
 import sys
 
-from common import braid, close, normal, np, positive, put, tf
+from common import braid, close, expect, normal, np, positive, put, rng, tf
 
 R = tf.raw_ops
 cases = []
@@ -171,6 +171,7 @@ def movement():
     case("Pad", "paddings", input=normal(2, 3, 4), paddings=sizes([[1, 0], [2, 1], [0, 3]]))
     case("PadV2", "paddings", input=normal(2, 3), paddings=sizes([[1, 0], [2, 1]]), constant_values=np.float32(7))
     case("MirrorPad", "paddings", input=normal(4, 5), paddings=sizes([[1, 2], [2, 1]]), mode="REFLECT")
+    case("MirrorPad", "paddings", input=normal(4, 5, 2), paddings=sizes([[1, 4], [5, 0], [0, 0]]), mode="SYMMETRIC")
     case("ConcatV2", "axis", values=[normal(2, 3), normal(2, 4), normal(2, 1)], axis=sizes(1))
     case("ConcatV2", "axis", values=[normal(2, 3), normal(1, 3)], axis=sizes(-2))
     case("Pack", values=[normal(3, 4), normal(3, 4)], axis=1)
@@ -185,6 +186,9 @@ def movement():
     case("Transpose", "perm", x=normal(2, 3, 4), perm=sizes([2, 0, 1]))
     case("GatherV2", "axis", params=normal(5, 4), indices=np.array([1, 3, 0]), axis=sizes(0))
     case("GatherV2", "axis", params=normal(5, 4), indices=np.array([[1, 3], [0, 2]]), axis=sizes(1))
+    for axis, batch, shape in ((1, 1, (2, 4)), (2, 1, (2, 4)), (3, 1, (2,)), (2, 2, (2, 3, 2)), (1, -1, (2, 5)), (2, 0, (2, 2))):
+        case("GatherV2", "axis", params=normal(2, 3, 3, 4), indices=rng.integers(0, 3, shape).astype(np.int32),
+             axis=sizes(axis), batch_dims=batch)
     hot = dict(depth=sizes(5), on_value=np.float32(2), off_value=np.float32(-1))
     case("OneHot", "depth", indices=np.array([1, 3, 0, -1]), **hot)
     case("OneHot", "depth", indices=np.array([[1, 3], [0, 7]]), axis=1, **hot)
@@ -269,6 +273,14 @@ def batch_norm_gradient():
             close(other[i].numpy(), found[0][i].numpy(), 1e-4, f"the gradient of batch normalization, {i}")
 
 
+def indices_outside():
+    for indices, more in (([-1], {}), ([5], {}), ([[0], [5]], dict(batch_dims=1)), ([[0], [-1]], dict(batch_dims=1))):
+        params, places = put(normal(2, 5), "/FPGA:0"), put(np.array(indices), "/FPGA:0")
+        with tf.device("/FPGA:0"):
+            expect(tf.errors.InvalidArgumentError, "an index is out of range",
+                   lambda: R.GatherV2(params=params, indices=places, axis=1, **more).numpy())
+
+
 if __name__ == "__main__":
     tf.config.set_soft_device_placement(False)
     for family in (elementwise, gradients, products, convolutions, pools, norms, reductions, movement, slices, empty):
@@ -278,4 +290,5 @@ if __name__ == "__main__":
         check(*c)
     if len(sys.argv) == 1:
         batch_norm_gradient()
+        indices_outside()
     print(f"{len(chosen)} cases of {len({c[0] for c in chosen})} ops agree with TensorFlow's CPU")
