@@ -273,6 +273,13 @@ def batch_norm_gradient():
             close(other[i].numpy(), found[0][i].numpy(), 1e-4, f"the gradient of batch normalization, {i}")
 
 
+def biases_of_other_channels():
+    for value in (normal(3, 1), normal(3, 4)):
+        with tf.device("/FPGA:0"):
+            expect(tf.errors.InvalidArgumentError, "as many as there are channels",
+                   lambda: R.BiasAdd(value=put(value, "/FPGA:0"), bias=put(normal(2), "/FPGA:0")).numpy())
+
+
 def indices_outside():
     for indices, more in (([-1], {}), ([5], {}), ([[0], [5]], dict(batch_dims=1)), ([[0], [-1]], dict(batch_dims=1))):
         params, places = put(normal(2, 5), "/FPGA:0"), put(np.array(indices), "/FPGA:0")
@@ -291,4 +298,5 @@ if __name__ == "__main__":
     if len(sys.argv) == 1:
         batch_norm_gradient()
         indices_outside()
+        biases_of_other_channels()
     print(f"{len(chosen)} cases of {len({c[0] for c in chosen})} ops agree with TensorFlow's CPU")
