@@ -147,7 +147,7 @@ def _on_cpu():
     from tensorflow.python.eager import context
     from tensorflow.python.framework import constant_op
     device = "" if context.executing_eagerly() else constant_op.constant(0).device
-    return "CPU" in (device or context.context().device_name or "")  # a graph has the scopes within it, not that around it
+    return "CPU" in (device or context.context().device_name or "")  # a graph has the scopes within it only
 
 
 class _TensorFlowWithoutXla:

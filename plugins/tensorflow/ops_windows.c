@@ -36,7 +36,7 @@ static void read_pads(const fpga_build *b, window *w) {
       begin = list->ints[2 * ((w->first ? 2 : 1) + i)], end = list->ints[2 * ((w->first ? 2 : 1) + i) + 1];
     }
     w->pads[i] = begin, w->pads[2 + i] = end;
-    w->output[i] = (w->image[i] + begin + end - window_reach(w, i)) / stride + 1;
+    w->output[i] = (w->image[i] + begin + end - window_reach(w, i) + stride) / stride;
   }
 }
 
@@ -111,6 +111,18 @@ static bool window_of_filter(fpga_build *b, const int64_t *image, const int64_t 
   return false;
 }
 
+/* TensorFlow's shape without elements where the window fits nowhere, which our ops refuse. */
+static bool give_nothing(fpga_build *b, const window *w, int64_t channels) {
+  static const int64_t kFirst[] = {0};
+  if (b->status != BRAID_OK || (w->output[0] > 0 && w->output[1] > 0)) return false;
+  const int64_t last[] = {w->batch, w->output[0], w->output[1], channels};
+  const int64_t first[] = {w->batch, channels, w->output[0], w->output[1]};
+  braid_value_id none =
+      FPGA_NODE(b, "Slice", fpga_in(b, 0), fpga_ints(b, kFirst, 1), fpga_ints(b, kFirst, 1), fpga_ints(b, kFirst, 1));
+  fpga_out(b, 0, fpga_reshape(b, none, 4, w->first ? first : last));
+  return true;
+}
+
 /* --- convolutions --------------------------------------------------------------------------------------------------
  */
 static braid_value_id convolve(fpga_build *b, bool depthwise, braid_value_id bias, window *w) {
@@ -118,6 +130,8 @@ static braid_value_id convolve(fpga_build *b, bool depthwise, braid_value_id bia
   if (!check_rank(b, 0, 4) || !check_rank(b, 1, 4) ||
       !window_of_filter(b, b->inputs[0].desc.dims, b->inputs[1].desc.dims, depthwise, w, &groups))
     return -1;
+  const int64_t *filter = b->inputs[1].desc.dims;
+  if (bias < 0 && give_nothing(b, w, depthwise ? filter[2] * filter[3] : filter[3])) return -1;
   braid_value_id operands[] = {image_in(b, 0, w->first), filter_in(b, 1, depthwise), bias};
   braid_value_id y = fpga_node(b, "Conv", bias >= 0 ? 3 : 2, operands);
   set_window(b, w, true);
@@ -127,12 +141,14 @@ static braid_value_id convolve(fpga_build *b, bool depthwise, braid_value_id bia
 
 static void build_conv(fpga_build *b) {
   window w = {.first = false};
-  image_out(b, 0, convolve(b, false, -1, &w), w.first);
+  braid_value_id y = convolve(b, false, -1, &w);
+  if (y >= 0) image_out(b, 0, y, w.first);
 }
 
 static void build_depthwise(fpga_build *b) {
   window w = {.first = false};
-  image_out(b, 0, convolve(b, true, -1, &w), w.first);
+  braid_value_id y = convolve(b, true, -1, &w);
+  if (y >= 0) image_out(b, 0, y, w.first);
 }
 
 static const char *activation_of(const char *name) {
@@ -258,7 +274,7 @@ static void set_pool(fpga_build *b, const window *w) {
 
 static void build_pool(fpga_build *b, const char *op) {
   window w;
-  if (!check_rank(b, 0, 4) || !read_pool(b, b->inputs[0].desc.dims, &w)) return;
+  if (!check_rank(b, 0, 4) || !read_pool(b, b->inputs[0].desc.dims, &w) || give_nothing(b, &w, w.channels)) return;
   braid_value_id y = FPGA_NODE(b, op, image_in(b, 0, w.first));
   set_pool(b, &w);
   image_out(b, 0, y, w.first);

@@ -186,7 +186,8 @@ def movement():
     case("Transpose", "perm", x=normal(2, 3, 4), perm=sizes([2, 0, 1]))
     case("GatherV2", "axis", params=normal(5, 4), indices=np.array([1, 3, 0]), axis=sizes(0))
     case("GatherV2", "axis", params=normal(5, 4), indices=np.array([[1, 3], [0, 2]]), axis=sizes(1))
-    for axis, batch, shape in ((1, 1, (2, 4)), (2, 1, (2, 4)), (3, 1, (2,)), (2, 2, (2, 3, 2)), (1, -1, (2, 5)), (2, 0, (2, 2))):
+    for axis, batch, shape in ((1, 1, (2, 4)), (2, 1, (2, 4)), (3, 1, (2,)), (2, 2, (2, 3, 2)), (1, -1, (2, 5)),
+                               (2, 0, (2, 2))):
         case("GatherV2", "axis", params=normal(2, 3, 3, 4), indices=rng.integers(0, 3, shape).astype(np.int32),
              axis=sizes(axis), batch_dims=batch)
     hot = dict(depth=sizes(5), on_value=np.float32(2), off_value=np.float32(-1))
@@ -211,6 +212,12 @@ def slices():
 
 
 def empty():
+    for stride, size in ((3, 2), (1, 3)):  # a window of 4 that fits nowhere
+        window = dict(strides=[1, stride, stride, 1], padding="VALID")
+        case("Conv2D", input=normal(2, size, 9, 3), filter=normal(4, 2, 3, 5), **window)
+        case("DepthwiseConv2dNative", input=normal(2, size, 9, 3), filter=normal(4, 2, 3, 2), **window)
+        case("MaxPool", input=normal(2, size, 9, 3), ksize=[1, 4, 2, 1], **window)
+        case("AvgPool", value=normal(2, size, 9, 3), ksize=[1, 4, 2, 1], **window)
     case("Relu", features=normal(0, 3))
     case("MatMul", a=normal(0, 3), b=normal(3, 2))
     case("Sum", "axis", input=normal(0, 3), axis=sizes([0]))
