@@ -3,7 +3,8 @@
 What it changes in TensorFlow:
 * assign_add and assign_sub of a variable on an FPGA device become an assignment of the sum or difference, because
   TensorFlow's own ops compute on the host without waiting for the device.
-* Keras does not ask for XLA by itself (jit_compile="auto") where there is an FPGA device, which XLA does not know.
+* Keras does not ask for XLA by itself (jit_compile="auto", convolutions in groups) where there is an FPGA device, which
+  XLA does not know.
 """
 import ctypes
 import importlib.abc
@@ -141,10 +142,35 @@ def _update_by_assignment():
                 setattr(kind, name, changed(kind.__dict__[name], combine))
 
 
-_TRAINER = "keras.src.trainers.trainer"
+def _on_cpu():
+    """Whether what is called here was told to run on TensorFlow's CPU."""
+    from tensorflow.python.eager import context
+    from tensorflow.python.framework import constant_op
+    device = "" if context.executing_eagerly() else constant_op.constant(0).device
+    return "CPU" in (device or context.context().device_name or "")  # a graph has the scopes within it only
 
 
-def _without_xla(trainer):
+class _TensorFlowWithoutXla:
+    """TensorFlow for Keras's ops: a function to be compiled by XLA is one without it, unless it runs on the CPU."""
+
+    def __init__(self, tensorflow):
+        self._tensorflow = tensorflow
+
+    def __getattr__(self, name):
+        return getattr(self._tensorflow, name)
+
+    def function(self, *args, **options):
+        if not options.get("jit_compile") or args or not self._tensorflow.config.list_physical_devices("FPGA"):
+            return self._tensorflow.function(*args, **options)
+
+        def decorate(body):
+            compiled = self._tensorflow.function(body, **options)
+            return lambda *operands, **named: (compiled if _on_cpu() else body)(*operands, **named)
+
+        return decorate
+
+
+def _trainer_without_xla(trainer):
     original = trainer.model_supports_jit
 
     def model_supports_jit(model):
@@ -154,28 +180,40 @@ def _without_xla(trainer):
     trainer.model_supports_jit = model_supports_jit
 
 
+def _ops_without_xla(nn):
+    nn.tf = _TensorFlowWithoutXla(nn.tf)
+
+
+_CHANGES = {"keras.src.trainers.trainer": _trainer_without_xla, "keras.src.backend.tensorflow.nn": _ops_without_xla}
+
+
 class _AfterImport(importlib.abc.MetaPathFinder):
-    """Changes Keras's trainer when it is imported."""
+    """Changes Keras's modules when they are imported."""
+
+    def __init__(self, changes):
+        self.changes = changes
 
     def find_spec(self, name, path, target=None):
-        if name != _TRAINER:
+        change = self.changes.pop(name, None)
+        if not change:
             return None
-        sys.meta_path.remove(self)
+        if not self.changes:
+            sys.meta_path.remove(self)
         spec = importlib.util.find_spec(name)
         if spec and spec.loader:
             run = spec.loader.exec_module
 
             def exec_module(module):
                 run(module)
-                _without_xla(module)
+                change(module)
 
             spec.loader.exec_module = exec_module
         return spec
 
 
 _update_by_assignment()
-if _TRAINER in sys.modules:
-    _without_xla(sys.modules[_TRAINER])
-else:
-    sys.meta_path.insert(0, _AfterImport())
+for _name in [name for name in _CHANGES if name in sys.modules]:
+    _CHANGES.pop(_name)(sys.modules[_name])
+if _CHANGES:
+    sys.meta_path.insert(0, _AfterImport(_CHANGES))
 _library.braid_tf_updates_are_assignments()

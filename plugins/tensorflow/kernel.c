@@ -259,6 +259,11 @@ static bool take_inputs(launch *l) {
   return true;
 }
 
+/* Reductions take more dimensions than our tensors have: the gradient of a tile has two for each of its own. */
+static int most_dims(const fpga_op *op) {
+  return op->host && strcmp(op->host, "reduction_indices") == 0 ? FPGA_MAX_WIDE : BRAID_MAX_RANK;
+}
+
 /* Types and shapes of all inputs, and the contents of those in host memory. */
 static bool make_key(launch *l) {
   size_t used = 0, room = kKeyWords;
@@ -268,9 +273,13 @@ static bool make_key(launch *l) {
     bool host = is_host(l->kernel, i);
     int rank = TF_NumDims(tensor);
     size_t bytes = host ? TF_TensorByteSize(tensor) : 0, words = 1 + (size_t)rank + (bytes + 7) / 8;
-    if (rank > BRAID_MAX_RANK || bytes > kMostConstantBytes) {
+    if (rank > most_dims(l->kernel->op)) {
       launch_fail(l, TF_UNIMPLEMENTED,
-                  rank > BRAID_MAX_RANK ? "a tensor of more than 8 dimensions" : "a shape or list of more than 64 KiB");
+                  rank > FPGA_MAX_WIDE ? "a tensor of more than 16 dimensions" : "a tensor of more than 8 dimensions");
+      return false;
+    }
+    if (bytes > kMostConstantBytes) {
+      launch_fail(l, TF_UNIMPLEMENTED, "a shape or list of more than 64 KiB");
       return false;
     }
     if (used + words > room) {
@@ -337,12 +346,14 @@ static fpga_program *make_program(launch *l) {
     for (size_t i = 0; i < build->output_count; i++) build->share[i] = -1;
   }
   for (size_t i = 0; build && i < l->input_count && status == BRAID_OK; i++) {
-    int64_t dims[BRAID_MAX_RANK];
-    int rank = TF_NumDims(l->inputs[i]);
+    const TF_Tensor *tensor = l->inputs[i];
+    const int64_t count = TF_TensorElementCount(tensor);
     fpga_input *input = &build->inputs[i];
-    for (int d = 0; d < rank; d++) dims[d] = TF_Dim(l->inputs[i], d);
-    *input = (fpga_input){.host = is_host(l->kernel, i) ? l->from[i] : NULL, .value = -1};
-    status = braid_desc_init(&input->desc, fpga_dtype(TF_TensorType(l->inputs[i])), rank, dims);
+    *input = (fpga_input){.host = is_host(l->kernel, i) ? l->from[i] : NULL, .value = -1, .rank = TF_NumDims(tensor)};
+    for (int d = 0; d < input->rank; d++) input->dims[d] = TF_Dim(tensor, d);
+    bool wide = input->rank > BRAID_MAX_RANK;
+    status = braid_desc_init(&input->desc, fpga_dtype(TF_TensorType(tensor)), wide ? 1 : input->rank,
+                             wide ? &count : input->dims);
   }
   if (status == BRAID_OK) status = fpga_program_create(l->device, l->kernel->op, build, &program);
   free(build);

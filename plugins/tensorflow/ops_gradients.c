@@ -49,23 +49,29 @@ static void build_selu_grad(fpga_build *b) {
   fpga_out(b, 0, FPGA_NODE(b, "Where", below, bent, FPGA_NODE(b, "Mul", dy, fpga_scalar(b, dtype, kScale))));
 }
 
+/* A gradient of 0 stays 0, also where the function's slope is infinite: what was masked behind sqrt(0) has no NaN. */
+static void out_unless_zero(fpga_build *b, braid_value_id dy, braid_value_id dx) {
+  braid_value_id zero = fpga_scalar(b, b->inputs[1].desc.dtype, 0);
+  fpga_out(b, 0, FPGA_NODE(b, "Where", FPGA_NODE(b, "Equal", dy, zero), zero, dx));
+}
+
 /* The others have the output y first: of sqrt dy / (2 y), of rsqrt -dy y^3 / 2, of 1 / x -dy y^2. */
 static void build_sqrt_grad(fpga_build *b) {
   braid_value_id y = fpga_in(b, 0), dy = fpga_in(b, 1);
   braid_value_id half = FPGA_NODE(b, "Mul", dy, fpga_scalar(b, b->inputs[0].desc.dtype, 0.5));
-  fpga_out(b, 0, FPGA_NODE(b, "Div", half, y));
+  out_unless_zero(b, dy, FPGA_NODE(b, "Div", half, y));
 }
 
 static void build_rsqrt_grad(fpga_build *b) {
   braid_value_id y = fpga_in(b, 0), dy = fpga_in(b, 1);
   braid_value_id cube = FPGA_NODE(b, "Mul", FPGA_NODE(b, "Mul", y, y), y);
   braid_value_id half = FPGA_NODE(b, "Mul", dy, fpga_scalar(b, b->inputs[0].desc.dtype, -0.5));
-  fpga_out(b, 0, FPGA_NODE(b, "Mul", half, cube));
+  out_unless_zero(b, dy, FPGA_NODE(b, "Mul", half, cube));
 }
 
 static void build_reciprocal_grad(fpga_build *b) {
   braid_value_id y = fpga_in(b, 0), dy = fpga_in(b, 1);
-  fpga_out(b, 0, FPGA_NODE(b, "Mul", FPGA_NODE(b, "Neg", dy), FPGA_NODE(b, "Mul", y, y)));
+  out_unless_zero(b, dy, FPGA_NODE(b, "Mul", FPGA_NODE(b, "Neg", dy), FPGA_NODE(b, "Mul", y, y)));
 }
 
 const fpga_op fpga_ops_gradients[] = {{"ReluGrad", NULL, REAL, NULL, build_relu_grad, NULL},

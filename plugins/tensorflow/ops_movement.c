@@ -42,7 +42,38 @@ static void build_pad(fpga_build *b) {
   pad(b, "constant");
 }
 
-static void build_mirror_pad(fpga_build *b) {
+/* `count` elements of `axis` backwards, from `first` on. */
+static braid_value_id mirror(fpga_build *b, braid_value_id x, int64_t axis, int64_t size, int64_t first,
+                             int64_t count) {
+  static const int64_t kBack[] = {-1};
+  const int64_t end = first - count < 0 ? -size - 1 : first - count; /* before the first element */
+  return FPGA_NODE(b, "Slice", x, fpga_ints(b, &first, 1), fpga_ints(b, &end, 1), fpga_ints(b, &axis, 1),
+                   fpga_ints(b, kBack, 1));
+}
+
+/* The element at the edge is repeated, which ONNX's Pad has not: an axis after the other. */
+static void build_symmetric_pad(fpga_build *b) {
+  const braid_desc *in = &b->inputs[0].desc;
+  if (fpga_host_count(b, 1) != 2 * in->rank) fpga_fail(b, BRAID_INVALID_ARGUMENT, "paddings must be [%d, 2]", in->rank);
+  braid_value_id x = fpga_in(b, 0);
+  for (int axis = 0; axis < in->rank && b->status == BRAID_OK; axis++) {
+    int64_t size = in->dims[axis], before = fpga_host_int(b, 1, 2 * axis), after = fpga_host_int(b, 1, 2 * axis + 1);
+    if (before < 0 || after < 0 || before > size || after > size)
+      fpga_fail(b, BRAID_INVALID_ARGUMENT, "paddings of %lld and %lld of a dimension of %lld: expected 0 to its size",
+                (long long)before, (long long)after, (long long)size);
+    braid_value_id parts[3];
+    size_t count = 0;
+    if (before) parts[count++] = mirror(b, x, axis, size, before - 1, before);
+    parts[count++] = x;
+    if (after) parts[count++] = mirror(b, x, axis, size, size - 1, after);
+    if (count == 1) continue;
+    x = fpga_node(b, "Concat", count, parts);
+    fpga_set_int(b, "axis", axis);
+  }
+  fpga_out(b, 0, FPGA_NODE(b, "Identity", x));
+}
+
+static void build_reflecting_pad(fpga_build *b) {
   const braid_desc *x = &b->inputs[0].desc;
   for (int i = 0; i < 2 * x->rank && fpga_host_count(b, 1) == 2 * x->rank; i++)
     if (fpga_host_int(b, 1, i) >= (x->dims[i / 2] > 1 ? x->dims[i / 2] : 1))
@@ -51,14 +82,16 @@ static void build_mirror_pad(fpga_build *b) {
   pad(b, "reflect");
 }
 
-static braid_status refuse_symmetric(const fpga_attr *attrs) {
-  if (fpga_attr_is(attrs, "mode", "REFLECT")) return BRAID_OK;
-  return braid_fail(BRAID_UNSUPPORTED, "mode is SYMMETRIC: expected REFLECT");
+static void build_mirror_pad(fpga_build *b) {
+  if (fpga_attr_is(b->attrs, "mode", "SYMMETRIC"))
+    build_symmetric_pad(b);
+  else
+    build_reflecting_pad(b);
 }
 
 /* --- joining and splitting -----------------------------------------------------------------------------------------
  */
-/* (parts..., axis) */
+/* (parts..., axis): parts without elements are left out, unless all are: then they give the result its size. */
 static void build_concat(fpga_build *b) {
   braid_value_id parts[FPGA_MAX_OPERANDS];
   size_t count = b->input_count - 1, used = 0, full = 0;
@@ -186,18 +219,49 @@ static void build_transpose(fpga_build *b) {
 
 /* --- choosing ------------------------------------------------------------------------------------------------------
  */
-/* (x, indices, axis) */
-static void build_gather(fpga_build *b) {
-  int64_t axis = b->input_count > 2 ? fpga_host_int(b, 2, 0) : 0;
-  braid_value_id y = FPGA_NODE(b, "Gather", fpga_in(b, 0), fpga_in(b, 1));
-  fpga_set_int(b, "axis", wrap_axis(b, axis, b->inputs[0].desc.rank));
-  fpga_out(b, 0, y);
+static int64_t count_of(const int64_t *dims, int from, int to) {
+  int64_t count = 1;
+  for (int i = from; i < to; i++) count *= dims[i];
+  return count;
 }
 
-static braid_status refuse_batch(const fpga_attr *attrs) {
-  if (fpga_attr_int(attrs, "batch_dims", 0) == 0) return BRAID_OK;
-  return braid_fail(BRAID_UNSUPPORTED, "batch_dims is %lld: expected 0",
-                    (long long)fpga_attr_int(attrs, "batch_dims", 0));
+/* (x, indices, axis): of x as [batch, outer, size, inner], rows of [batch * outer * size, inner] by their number. An
+ * index outside of [0, size) becomes one behind all rows, which the kernel refuses: it would be a row of another batch,
+ * and -1 would be the last one. */
+static void build_gather(fpga_build *b) {
+  const braid_desc *x = &b->inputs[0].desc, *indices = &b->inputs[1].desc;
+  int64_t dims[2 * BRAID_MAX_RANK], given = b->input_count > 2 ? fpga_host_int(b, 2, 0) : 0;
+  int64_t axis = wrap_axis(b, given, x->rank), batch_dims = fpga_attr_int(b->attrs, "batch_dims", 0);
+  if (batch_dims < 0) batch_dims += indices->rank;
+  if (batch_dims < 0 || batch_dims > axis || batch_dims > indices->rank)
+    fpga_fail(b, BRAID_INVALID_ARGUMENT, "batch_dims is %lld with axis %lld", (long long)batch_dims, (long long)axis);
+  for (int i = 0; i < batch_dims && b->status == BRAID_OK; i++)
+    if (x->dims[i] != indices->dims[i])
+      fpga_fail(b, BRAID_INVALID_ARGUMENT, "dimension %d is %lld and that of the indices %lld", i,
+                (long long)x->dims[i], (long long)indices->dims[i]);
+  int rank = x->rank - 1 + indices->rank - (int)batch_dims, at = 0;
+  if (rank > BRAID_MAX_RANK) fpga_fail(b, BRAID_UNSUPPORTED, "a result of more than %d dimensions", BRAID_MAX_RANK);
+  if (b->status != BRAID_OK) return;
+  const int split = (int)axis, first = (int)batch_dims;
+  const int64_t size = x->dims[split], batch = count_of(x->dims, 0, first), outer = count_of(x->dims, first, split);
+  const int64_t rows = batch * outer * size, inner = count_of(x->dims, split + 1, x->rank);
+  const int64_t wanted = count_of(indices->dims, first, indices->rank);
+  for (int i = 0; i < split; i++) dims[at++] = x->dims[i];
+  for (int i = first; i < indices->rank; i++) dims[at++] = indices->dims[i];
+  for (int i = split + 1; i < x->rank; i++) dims[at++] = x->dims[i];
+  braid_value_id index = fpga_in_as(b, 1, 3, (const int64_t[]){batch, 1, wanted}, NULL);
+  index = fpga_cast(b, index, BRAID_I64);
+  braid_value_id zero = fpga_scalar(b, BRAID_I64, 0), end = fpga_scalar(b, BRAID_I64, (double)size);
+  braid_value_id inside =
+      FPGA_NODE(b, "And", FPGA_NODE(b, "GreaterOrEqual", index, zero), FPGA_NODE(b, "Less", index, end));
+  if (batch * outer > 1 && size > 0) {
+    braid_value_id offset = FPGA_NODE(b, "Range", zero, fpga_scalar(b, BRAID_I64, (double)rows), end);
+    index = FPGA_NODE(b, "Add", index, fpga_reshape(b, offset, 3, (const int64_t[]){batch, outer, 1}));
+  }
+  index = FPGA_NODE(b, "Where", inside, index, fpga_scalar(b, BRAID_I64, (double)rows));
+  braid_value_id y = FPGA_NODE(b, "Gather", fpga_in_as(b, 0, 2, (const int64_t[]){rows, inner}, NULL), index);
+  fpga_set_int(b, "axis", 0);
+  fpga_out_as(b, 0, y, rank, dims, NULL);
 }
 
 /* (indices, depth, on, off): where the index is the place. */
@@ -240,7 +304,7 @@ static void build_reverse(fpga_build *b) {
 const fpga_op fpga_ops_movement[] = {
     {"Pad", NULL, MOVED, "paddings", build_pad, NULL},
     {"PadV2", NULL, MOVED, "paddings", build_pad, NULL},
-    {"MirrorPad", "mode:string", "T=float,double,half,bfloat16,int64", "paddings", build_mirror_pad, refuse_symmetric},
+    {"MirrorPad", "mode:string", "T=float,double,half,bfloat16,int64", "paddings", build_mirror_pad, NULL},
     {"ConcatV2", NULL, MOVED, "axis", build_concat, NULL},
     {"Pack", "axis:int", MOVED, NULL, build_pack, NULL},
     {"Split", NULL, MOVED, "split_dim", build_split, NULL},
@@ -251,7 +315,7 @@ const fpga_op fpga_ops_movement[] = {
     {"Fill", NULL, MOVED, "dims", build_fill, NULL},
     {"Transpose", NULL, MOVED, "perm", build_transpose, NULL},
     {"Gather", NULL, "Tparams=float,double,half,bfloat16,int64", NULL, build_gather, NULL},
-    {"GatherV2", "batch_dims:int", "Tparams=float,double,half,bfloat16,int64", "axis", build_gather, refuse_batch},
+    {"GatherV2", "batch_dims:int", "Tparams=float,double,half,bfloat16,int64", "axis", build_gather, NULL},
     {"OneHot", "axis:int", "T=float,double,half,bfloat16,int64 TI=int64", "depth", build_one_hot, NULL},
     {"ReverseV2", NULL, "T=float,double,half,bfloat16,int64", "axis", build_reverse, NULL},
     {NULL, NULL, NULL, NULL, NULL, NULL}};

@@ -80,11 +80,13 @@ static bool channels_first(const fpga_build *b) {
 /* The bias's dimensions beside x's. */
 static void build_bias_add(fpga_build *b) {
   const braid_desc *x = &b->inputs[0].desc, *bias = &b->inputs[1].desc;
-  int channel = channels_first(b) ? 1 : x->rank - 1;
-  if (channel < 0 || channel >= x->rank || bias->rank != 1 || bias->dims[0] != x->dims[channel])
-    fpga_fail(b, BRAID_INVALID_ARGUMENT, "the bias must have an element for each channel");
   braid_value_id in = fpga_in(b, 0);
-  if (!channels_first(b)) {
+  int channel = channels_first(b) && x->rank > 1 ? 1 : x->rank - 1;
+  if (channel < 0 || bias->rank != 1 || bias->dims[0] != x->dims[channel]) {
+    fpga_fail(b, BRAID_INVALID_ARGUMENT, "the biases must be a list of as many as there are channels");
+    return;
+  }
+  if (!channels_first(b) || x->rank < 2) {
     fpga_out(b, 0, FPGA_NODE(b, "Add", in, fpga_in(b, 1)));
     return;
   }

@@ -5,9 +5,9 @@
 
 /* The axes of input 1, from 0 on; false after a failure. */
 static bool read_axes(fpga_build *b, int64_t *axes, size_t *count) {
-  int rank = b->inputs[0].desc.rank;
+  int rank = b->inputs[0].rank;
   int64_t given = fpga_host_count(b, 1);
-  if (given > BRAID_MAX_RANK) fpga_fail(b, BRAID_INVALID_ARGUMENT, "%lld axes", (long long)given);
+  if (given > FPGA_MAX_WIDE) fpga_fail(b, BRAID_INVALID_ARGUMENT, "%lld axes", (long long)given);
   *count = 0;
   for (int64_t i = 0; i < given && b->status == BRAID_OK; i++) {
     int64_t axis = fpga_host_int(b, 1, i);
@@ -18,19 +18,58 @@ static bool read_axes(fpga_build *b, int64_t *axes, size_t *count) {
   return b->status == BRAID_OK;
 }
 
-static braid_value_id reduce(fpga_build *b, const char *op, braid_value_id x) {
-  int64_t axes[BRAID_MAX_RANK];
+/* Neighbours that are all reduced, or all kept, are one dimension of the same memory; those of 1 are of either kind. */
+static void reduce_wide(fpga_build *b, const char *op, const int64_t *axes, size_t count) {
+  const fpga_input *in = &b->inputs[0];
+  int64_t dims[FPGA_MAX_WIDE], gone[FPGA_MAX_WIDE], out[FPGA_MAX_WIDE];
+  int rank = 0, out_rank = 0;
+  size_t reduced = 0;
+  bool last = false, keep = fpga_attr_int(b->attrs, "keep_dims", 0);
+  for (int i = 0; i < in->rank; i++) {
+    bool goes = false;
+    for (size_t k = 0; k < count; k++) goes = goes || axes[k] == i;
+    if (!goes || keep) out[out_rank++] = goes ? 1 : in->dims[i];
+    if (in->dims[i] == 1) continue;
+    if (rank && last == goes) {
+      dims[rank - 1] *= in->dims[i];
+      continue;
+    }
+    if (goes) gone[reduced++] = rank;
+    dims[rank++] = in->dims[i];
+    last = goes;
+  }
+  if (rank > BRAID_MAX_RANK || out_rank > BRAID_MAX_RANK) {
+    fpga_fail(b, BRAID_UNSUPPORTED, "more than %d dimensions of the operand, neighbours merged, or of the result",
+              BRAID_MAX_RANK);
+    return;
+  }
+  braid_value_id x = fpga_in_as(b, 0, rank, dims, NULL), y;
+  y = reduced ? FPGA_NODE(b, op, x, fpga_ints(b, gone, reduced)) : FPGA_NODE(b, "Identity", x);
+  if (reduced) fpga_set_int(b, "keepdims", 0);
+  fpga_out_as(b, 0, y, out_rank, out, NULL);
+}
+
+static void reduce(fpga_build *b, const char *op) {
+  int64_t axes[FPGA_MAX_WIDE];
   size_t count;
-  if (!read_axes(b, axes, &count)) return -1;
-  if (!count) return FPGA_NODE(b, "Identity", x);
+  if (!read_axes(b, axes, &count)) return;
+  if (b->inputs[0].rank > BRAID_MAX_RANK) {
+    reduce_wide(b, op, axes, count);
+    return;
+  }
+  braid_value_id x = fpga_in(b, 0);
+  if (!count) {
+    fpga_out(b, 0, FPGA_NODE(b, "Identity", x));
+    return;
+  }
   braid_value_id y = FPGA_NODE(b, op, x, fpga_ints(b, axes, count));
   fpga_set_int(b, "keepdims", fpga_attr_int(b->attrs, "keep_dims", 0));
-  return y;
+  fpga_out(b, 0, y);
 }
 
 #define REDUCTION(function, op)                                                                                        \
   static void build_##function(fpga_build *b) {                                                                        \
-    fpga_out(b, 0, reduce(b, op, fpga_in(b, 0)));                                                                      \
+    reduce(b, op);                                                                                                     \
   }
 
 REDUCTION(sum, "ReduceSum")

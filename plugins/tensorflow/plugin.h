@@ -133,10 +133,14 @@ typedef struct fpga_attr {
   int count; /* of a list; -1: the op has no such attribute */
 } fpga_attr;
 
+enum { FPGA_MAX_WIDE = 16 };
+
 typedef struct fpga_input {
-  braid_desc desc;
-  const void *host;     /* its contents, if the op has it in host memory; else NULL */
-  braid_value_id value; /* -1: host memory, or not in the graph yet */
+  braid_desc desc; /* of more than BRAID_MAX_RANK dimensions: all elements in a row */
+  int rank;
+  int64_t dims[FPGA_MAX_WIDE]; /* TensorFlow's */
+  const void *host;            /* its contents, if the op has it in host memory; else NULL */
+  braid_value_id value;        /* -1: host memory, or not in the graph yet */
 } fpga_input;
 
 typedef struct fpga_output {

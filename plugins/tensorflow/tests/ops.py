@@ -3,7 +3,7 @@
   ops.py [OP...]"""
 import sys
 
-from common import braid, close, expect, normal, np, positive, put, tf
+from common import braid, close, expect, normal, np, positive, put, rng, tf
 
 R = tf.raw_ops
 cases = []
@@ -61,6 +61,9 @@ def gradients():
         case(op, gradients=normal(4, 5), outputs=normal(4, 5) * 0.5)
     for op in ("TanhGrad", "SigmoidGrad", "SqrtGrad", "RsqrtGrad", "ReciprocalGrad", "InvGrad"):
         case(op, y=positive(4, 5), dy=normal(4, 5))
+    slopes = np.array([0, np.inf, np.nan, 0, 2], np.float32)  # infinite, or none
+    for op in ("SqrtGrad", "RsqrtGrad", "ReciprocalGrad", "InvGrad"):
+        case(op, y=slopes, dy=np.array([0, 0, 0, 3, 1], np.float32))
     for op in ("SoftplusGrad", "SoftsignGrad"):
         case(op, gradients=normal(4, 5), features=normal(4, 5))
 
@@ -154,6 +157,9 @@ def reductions():
     for op in ("Sum", "Mean", "Max", "Min", "Prod"):
         for axes in ([0], [1, 2], [-1], [0, 1, 2], []):
             case(op, "axis", input=positive(3, 4, 5), axis=sizes(axes), keep_dims=len(axes) == 1)
+    for op in ("Sum", "Max", "Mean"):  # more dimensions than ours have, as in the gradient of a tile
+        case(op, "axis", input=normal(1, 2, 1, 3, 2, 5, 1, 2, 3, 2), axis=sizes([0, 2, -6, 6, 8]))
+        case(op, "axis", input=normal(2, 1, 1, 3, 1, 2, 1, 1, 3), axis=sizes(range(9)))
     case("Any", "axis", input=normal(3, 4) > 0, axis=sizes([1]))
     case("All", "axis", input=normal(3, 4) > 0, axis=sizes([0]))
     case("Sum", "axis", input=np.arange(12).reshape(3, 4), axis=sizes([0]))
@@ -167,6 +173,7 @@ def movement():
     case("Pad", "paddings", input=normal(2, 3, 4), paddings=sizes([[1, 0], [2, 1], [0, 3]]))
     case("PadV2", "paddings", input=normal(2, 3), paddings=sizes([[1, 0], [2, 1]]), constant_values=np.float32(7))
     case("MirrorPad", "paddings", input=normal(4, 5), paddings=sizes([[1, 2], [2, 1]]), mode="REFLECT")
+    case("MirrorPad", "paddings", input=normal(4, 5, 2), paddings=sizes([[1, 4], [5, 0], [0, 0]]), mode="SYMMETRIC")
     case("ConcatV2", "axis", values=[normal(2, 3), normal(2, 4), normal(2, 1)], axis=sizes(1))
     case("ConcatV2", "axis", values=[normal(2, 3), normal(1, 3)], axis=sizes(-2))
     case("Pack", values=[normal(3, 4), normal(3, 4)], axis=1)
@@ -181,6 +188,10 @@ def movement():
     case("Transpose", "perm", x=normal(2, 3, 4), perm=sizes([2, 0, 1]))
     case("GatherV2", "axis", params=normal(5, 4), indices=np.array([1, 3, 0]), axis=sizes(0))
     case("GatherV2", "axis", params=normal(5, 4), indices=np.array([[1, 3], [0, 2]]), axis=sizes(1))
+    for axis, batch, shape in ((1, 1, (2, 4)), (2, 1, (2, 4)), (3, 1, (2,)), (2, 2, (2, 3, 2)), (1, -1, (2, 5)),
+                               (2, 0, (2, 2))):
+        case("GatherV2", "axis", params=normal(2, 3, 3, 4), indices=rng.integers(0, 3, shape).astype(np.int32),
+             axis=sizes(axis), batch_dims=batch)
     hot = dict(depth=sizes(5), on_value=np.float32(2), off_value=np.float32(-1))
     case("OneHot", "depth", indices=np.array([1, 3, 0, -1]), **hot)
     case("OneHot", "depth", indices=np.array([[1, 3], [0, 7]]), axis=1, **hot)
@@ -203,6 +214,12 @@ def slices():
 
 
 def empty():
+    for stride, size in ((3, 2), (1, 3)):  # a window of 4 that fits nowhere
+        window = dict(strides=[1, stride, stride, 1], padding="VALID")
+        case("Conv2D", input=normal(2, size, 9, 3), filter=normal(4, 2, 3, 5), **window)
+        case("DepthwiseConv2dNative", input=normal(2, size, 9, 3), filter=normal(4, 2, 3, 2), **window)
+        case("MaxPool", input=normal(2, size, 9, 3), ksize=[1, 4, 2, 1], **window)
+        case("AvgPool", value=normal(2, size, 9, 3), ksize=[1, 4, 2, 1], **window)
     case("Relu", features=normal(0, 3))
     case("MatMul", a=normal(0, 3), b=normal(3, 2))
     case("Sum", "axis", input=normal(0, 3), axis=sizes([0]))
@@ -221,6 +238,12 @@ def empty():
              **window)
         case("MaxPool", input=x, ksize=[1, 3, 3, 1], **window)
         case("AvgPool", value=x, ksize=[1, 3, 3, 1], **window)
+
+    case("ConcatV2", "axis", values=[normal(0, 2), normal(0, 1), normal(0, 0)], axis=sizes(1))
+    for begin, end, stride in ((-5, -4, -1), (-9, 2, -2), (2, 1, 1), (5, 9, 2)):
+        window = dict(begin=sizes([begin]), end=sizes([end]), strides=sizes([stride]))
+        case("StridedSlice", "begin", "end", "strides", input=normal(3), **window)
+        case("StridedSliceGrad", "shape", "begin", "end", "strides", shape=sizes([3]), dy=normal(0), **window)
 
 
 def many():
@@ -310,6 +333,21 @@ def batch_norm_gradient():
             close(other[i].numpy(), found[0][i].numpy(), 1e-4, f"the gradient of batch normalization, {i}")
 
 
+def biases_of_other_channels():
+    for value in (normal(3, 1), normal(3, 4)):
+        with tf.device("/FPGA:0"):
+            expect(tf.errors.InvalidArgumentError, "as many as there are channels",
+                   lambda: R.BiasAdd(value=put(value, "/FPGA:0"), bias=put(normal(2), "/FPGA:0")).numpy())
+
+
+def indices_outside():
+    for indices, more in (([-1], {}), ([5], {}), ([[0], [5]], dict(batch_dims=1)), ([[0], [-1]], dict(batch_dims=1))):
+        params, places = put(normal(2, 5), "/FPGA:0"), put(np.array(indices), "/FPGA:0")
+        with tf.device("/FPGA:0"):
+            expect(tf.errors.InvalidArgumentError, "an index is out of range",
+                   lambda: R.GatherV2(params=params, indices=places, axis=1, **more).numpy())
+
+
 if __name__ == "__main__":
     tf.config.set_soft_device_placement(False)
     for family in (elementwise, gradients, products, convolutions, pools, norms, reductions, movement, slices, empty, many):
@@ -320,4 +358,6 @@ if __name__ == "__main__":
     if len(sys.argv) == 1:
         batch_norm_gradient()
         refused()
+        indices_outside()
+        biases_of_other_channels()
     print(f"{len(chosen)} cases of {len({c[0] for c in chosen})} ops agree with TensorFlow's CPU")

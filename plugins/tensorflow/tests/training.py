@@ -1,7 +1,7 @@
 """Training on FPGA:0 gives the losses of TensorFlow's CPU: LeNet and an LSTM by Keras's fit, a network by a GradientTape
 loop with momentum, ResNet-20's gradients. What a network needs must have run on the device.
 
-  training.py [lenet|lstm|tape|resnet20]"""
+  training.py [lenet|lstm|groups|tape|resnet20]"""
 import sys
 
 from common import braid, close, normal, np, rng, tf
@@ -64,6 +64,19 @@ def test_lstm():
     compare_fit(classifier, x, y, lambda: keras.optimizers.SGD(0.3, momentum=0.9),
                 "MatMul BiasAdd Sigmoid SigmoidGrad Tanh TanhGrad Split ConcatV2 StridedSlice Transpose", 1e-4,
                 batch_size=32, epochs=3)
+
+
+def test_groups():
+    """Convolutions in groups, which Keras gives to XLA, and images made larger: the gradient has 10 dimensions."""
+    def classifier():
+        return keras.Sequential([keras.Input((6, 6, 4)), layers.Conv2D(8, 3, groups=2, activation="relu"),
+                                 layers.UpSampling2D(2), layers.Conv2D(8, 3, groups=4, padding="same"),
+                                 layers.GlobalAveragePooling2D(), layers.Dense(3)])
+
+    y = rng.integers(0, 3, 48)
+    x = normal(48, 6, 6, 4) + np.eye(4, dtype=np.float32)[y][:, None, None, :] * 3
+    compare_fit(classifier, x, y, lambda: keras.optimizers.Adam(1e-2),
+                "Conv2D Conv2DBackpropInput Conv2DBackpropFilter Sum", 1e-4, batch_size=16, epochs=2)
 
 
 def tape_losses(device, x, y):
@@ -152,7 +165,8 @@ def test_updates():
     close(found[1], found[0], 1e-3, "a variable")
 
 
-TESTS = {"updates": test_updates, "lenet": test_lenet, "lstm": test_lstm, "tape": test_tape, "resnet20": test_resnet20}
+TESTS = {"updates": test_updates, "lenet": test_lenet, "lstm": test_lstm, "groups": test_groups, "tape": test_tape,
+         "resnet20": test_resnet20}
 if __name__ == "__main__":
     for name in sys.argv[1:] or TESTS:
         TESTS[name]()
