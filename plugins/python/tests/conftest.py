@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,8 @@ import pytest
 
 HERE = Path(__file__).resolve().parent
 TREE = HERE.parent.parent.parent
+# Shells start what runs behind them with Ctrl-C ignored, and so would the programs be that tests start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
