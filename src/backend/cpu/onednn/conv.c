@@ -143,7 +143,7 @@ static braid_status divide_forward(const braid_node_desc *node, const braid_dnnl
   with.activated = node;
   if (!braid_dnnl_can_fuse(node, p->residual) || braid_dnnl_conv_divide(&with, &fused) != BRAID_OK) return BRAID_OK;
   if (fused.parts == out->parts && fused.side_by_side == out->side_by_side &&
-      braid_description_interchangeable(fused.one, out->one))
+      braid_description_interchangeable(fused.one, out->one) && !braid_description_multiplies(fused.one))
     out->fused = fused.one;
   else
     braid_description_release(fused.one);

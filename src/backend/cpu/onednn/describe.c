@@ -561,6 +561,10 @@ bool braid_description_interchangeable(const braid_description *a, const braid_d
          strcmp(name_of(a->own), name_of(b->own)) == 0;
 }
 
+bool braid_description_multiplies(const braid_description *convolution) {
+  return strstr(name_of(convolution->own), "gemm") != NULL;
+}
+
 dnnl_status_t braid_description_make(const braid_description *description, bool single, dnnl_primitive_t *out) {
   int before = omp_get_max_threads();
   omp_set_num_threads(single ? 1 : threads_of(description->own)); /* also the key of oneDNN's cache */

@@ -111,6 +111,9 @@ void braid_description_release(braid_description *description); /* NULL is allow
 braid_md braid_description_md(const braid_description *description, dnnl_query_t which);
 /* Do both take the same memory, by the same implementation? */
 bool braid_description_interchangeable(const braid_description *a, const braid_description *b);
+/* A convolution that multiplies matrices. Its activations are code of oneDNN's compiler, not of its own, and need not
+ * note that they have met NaN: oneDNN 3's Sigmoid makes 0 of it and says nothing. */
+bool braid_description_multiplies(const braid_description *convolution);
 /* The primitive, for one thread or for those it was described for. */
 dnnl_status_t braid_description_make(const braid_description *description, bool single, dnnl_primitive_t *out);
 
