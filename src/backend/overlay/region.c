@@ -81,6 +81,7 @@ static braid_status make_simulator(braid_overlay_region *region) {
   braid_programs programs;
   braid_programs_init(&programs, region->allocator);
   braid_status status = braid_programs_make(region->package, region->cores, 0, &programs);
+  if (status == BRAID_OK) status = braid_programs_gather(&programs);
   for (int c = 0; status == BRAID_OK && c < region->cores; c++)
     code[c] = (braid_overlay_code){programs.core[c].code, programs.core[c].bytes};
   if (status == BRAID_OK)

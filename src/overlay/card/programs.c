@@ -24,7 +24,10 @@ void card_programs_free(const braid_card *card, card_programs *programs) {
 static braid_status find_code(card_context *context, int cores, size_t layer) {
   card_programs *programs = &context->programs;
   const braid_package *package = context->request.package;
-  if (package) BRAID_TRY(braid_programs_make(package, cores, layer, &programs->made));
+  if (package) {
+    BRAID_TRY(braid_programs_make(package, cores, layer, &programs->made));
+    BRAID_TRY(braid_programs_gather(&programs->made));
+  }
   for (int c = 0; c < cores; c++)
     programs->code[c] = package ? (braid_overlay_code){programs->made.core[c].code, programs->made.core[c].bytes}
                                 : context->code.programs[c];

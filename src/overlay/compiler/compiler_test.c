@@ -113,6 +113,7 @@ static void run_all(const drawn_network *n, const braid_package *package, const 
   for (int turn = 0; turn < 3; turn++) {
     int cores = turn == 0 ? 1 : turn == 1 ? draw(2, 16) : design->cores;
     assert_int_equal(braid_programs_make(package, cores, 0, &programs), BRAID_OK);
+    assert_int_equal(braid_programs_gather(&programs), BRAID_OK);
     assert_true(programs.bound <= programs.cycles);
     expect_fastest_tilings(package, cores, &programs);
     const braid_functional_options options[] = {{0}, {.seed = draw_count, .races = true}, {.seed = draw_count + 1}};

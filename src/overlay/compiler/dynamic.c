@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/try.h"
+#include "base/vector.h"
 #include "overlay/compiler/build.h"
 #include "overlay/isa/instruction.h"
 #include "overlay/recurrent/rnn_dynamic.h"
@@ -13,7 +14,11 @@ void braid_programs_init(braid_programs *programs, const braid_allocator *alloca
 }
 
 void braid_programs_deinit(braid_programs *programs) {
-  for (int c = 0; c < BRAID_OVERLAY_MOST_CORES; c++) braid_free(programs->allocator, programs->core[c].code);
+  for (int c = 0; c < BRAID_OVERLAY_MOST_CORES; c++) {
+    braid_free(programs->allocator, programs->core[c].pieces);
+    braid_free(programs->allocator, programs->core[c].own);
+    braid_free(programs->allocator, programs->core[c].code);
+  }
   braid_free(programs->allocator, programs->layers);
   memset(programs, 0, sizeof *programs);
 }
@@ -63,16 +68,36 @@ static void choose_tiling(const braid_package *package, const braid_package_laye
 
 /* --- code ----------------------------------------------------------------------------------------------------------
  */
-static braid_status program_reserve(const braid_allocator *allocator, braid_program *program, size_t more) {
-  more += BRAID_PACKAGE_SLACK;
-  if (program->capacity - program->bytes >= more) return BRAID_OK;
-  size_t capacity = 2 * program->capacity + more;
-  uint8_t *code = braid_alloc(allocator, capacity);
-  if (!code) return BRAID_NO_MEMORY;
-  if (program->bytes) memcpy(code, program->code, program->bytes);
-  braid_free(allocator, program->code);
-  program->code = code;
-  program->capacity = capacity;
+/* The next `bytes` of the program, to be written at *to; BRAID_PACKAGE_SLACK bytes behind may be, too. */
+static braid_status add_own(const braid_allocator *allocator, braid_program *program, size_t bytes, uint8_t **to) {
+  if (program->own_capacity - program->own_bytes < bytes + BRAID_PACKAGE_SLACK) {
+    size_t capacity = 2 * program->own_capacity + bytes + BRAID_PACKAGE_SLACK;
+    uint8_t *own = braid_alloc(allocator, capacity);
+    if (!own) return BRAID_NO_MEMORY;
+    if (program->own_bytes) memcpy(own, program->own, program->own_bytes);
+    braid_free(allocator, program->own);
+    program->own = own;
+    program->own_capacity = capacity;
+  }
+  *to = program->own + program->own_bytes;
+  program->own_bytes += bytes;
+  return BRAID_OK;
+}
+
+/* package: where the bytes are; NULL: own ones. */
+static braid_status add_piece(const braid_allocator *allocator, braid_program *program, const uint8_t *package,
+                              size_t bytes) {
+  braid_program_piece *last = program->piece_count ? &program->pieces[program->piece_count - 1] : NULL;
+  program->bytes += bytes;
+  if (last && !last->package && !package) {
+    last->bytes += bytes;
+    return BRAID_OK;
+  }
+  braid_program_piece *pieces =
+      braid_grow(allocator, program->pieces, program->piece_count, &program->piece_capacity, sizeof *pieces);
+  if (!pieces) return BRAID_NO_MEMORY;
+  program->pieces = pieces;
+  pieces[program->piece_count++] = (braid_program_piece){package, bytes};
   return BRAID_OK;
 }
 
@@ -96,33 +121,29 @@ static void copy_changed(const uint8_t *restrict from, const uint8_t *restrict w
 static braid_status append_tile(braid_programs *programs, int core, const braid_package *package,
                                 const braid_package_tile *tile, uint32_t index) {
   braid_program *program = &programs->core[core];
-  BRAID_TRY(program_reserve(programs->allocator, program, tile->bytes));
   const uint8_t *from = package->instructions + tile->at;
-  uint8_t *to = program->code + program->bytes, change[sizeof(uint64_t)] = {0};
+  uint8_t *to, change[sizeof(uint64_t)] = {0};
   uint32_t differs = (index ^ (uint32_t)core) << 4;
-  if (!differs) {
-    memcpy(to, from, tile->bytes);
-  } else {
-    uint64_t word;
-    change[0] = (uint8_t)differs, change[1] = (uint8_t)(differs >> 8);
-    memcpy(&word, change, sizeof word);
-    copy_changed(from, package->words + tile->first, tile->count, word, to);
-  }
-  program->bytes += tile->bytes;
-  return BRAID_OK;
+  if (!differs) return add_piece(programs->allocator, program, from, tile->bytes);
+  uint64_t word;
+  change[0] = (uint8_t)differs, change[1] = (uint8_t)(differs >> 8);
+  memcpy(&word, change, sizeof word);
+  BRAID_TRY(add_own(programs->allocator, program, tile->bytes, &to));
+  copy_changed(from, package->words + tile->first, tile->count, word, to);
+  return add_piece(programs->allocator, program, NULL, tile->bytes);
 }
 
 /* SYSTEM instructions, of one word each. */
 static braid_status append_marks(braid_programs *programs, int core, const uint8_t *marks, size_t bytes) {
   braid_program *program = &programs->core[core];
-  BRAID_TRY(program_reserve(programs->allocator, program, bytes));
-  memcpy(program->code + program->bytes, marks, bytes);
+  uint8_t *to;
+  BRAID_TRY(add_own(programs->allocator, program, bytes, &to));
+  memcpy(to, marks, bytes);
   for (size_t at = 0; at < bytes; at += BRAID_ISA_WORD) {
-    program->code[program->bytes + at] |= (uint8_t)(core << 4);
-    program->code[program->bytes + at + 1] |= (uint8_t)(core >> 4);
+    to[at] |= (uint8_t)(core << 4);
+    to[at + 1] |= (uint8_t)(core >> 4);
   }
-  program->bytes += bytes;
-  return BRAID_OK;
+  return add_piece(programs->allocator, program, NULL, bytes);
 }
 
 static braid_status append_layer(const braid_package *package, size_t index, const braid_layer_choice *choice,
@@ -159,7 +180,8 @@ braid_status braid_programs_make(const braid_package *package, int cores, size_t
   }
   programs->cores = cores;
   programs->cycles = programs->bound = programs->stop = 0;
-  for (int c = 0; c < BRAID_OVERLAY_MOST_CORES; c++) programs->core[c].bytes = 0;
+  for (int c = 0; c < BRAID_OVERLAY_MOST_CORES; c++)
+    programs->core[c].bytes = programs->core[c].piece_count = programs->core[c].own_bytes = 0;
   if (package->layer_count) memset(programs->layers, 0, package->layer_count * sizeof *programs->layers);
   for (size_t i = first; i < package->layer_count; i++) {
     braid_layer_choice choice;
@@ -170,5 +192,28 @@ braid_status braid_programs_make(const braid_package *package, int cores, size_t
     programs->bound += choice.layer.bound;
   }
   for (int c = 0; c < cores; c++) BRAID_TRY(append_marks(programs, c, package->end, sizeof package->end));
+  return BRAID_OK;
+}
+
+braid_status braid_programs_gather(braid_programs *programs) {
+  for (int c = 0; c < programs->cores; c++) {
+    braid_program *program = &programs->core[c];
+    const uint8_t *own = program->own;
+    if (!program->piece_count) continue;
+    if (program->capacity < program->bytes) {
+      braid_free(programs->allocator, program->code);
+      program->capacity = 0;
+      program->code = braid_alloc(programs->allocator, program->bytes);
+      if (!program->code) return BRAID_NO_MEMORY;
+      program->capacity = program->bytes;
+    }
+    uint8_t *to = program->code;
+    for (size_t i = 0; i < program->piece_count; i++) {
+      const braid_program_piece *piece = &program->pieces[i];
+      memcpy(to, piece->package ? piece->package : own, piece->bytes);
+      if (!piece->package) own += piece->bytes;
+      to += piece->bytes;
+    }
+  }
   return BRAID_OK;
 }

@@ -1,6 +1,7 @@
 /* The dynamic compiler: the programs of some cores, from a package (section 5.2 of Zeng et al. 2021). It chooses, of
- * each layer, the tiling whose longest core is shortest, and copies words; nothing else of the network is looked at.
- * The time is that of moving bytes: a tile on the core that its instructions say is copied as it is. */
+ * each layer, the tiling whose longest core is shortest, and lists what each core is to get; nothing else of the network
+ * is looked at. A tile on the core that its instructions say stays where it is, in the package: programs are pieces, as
+ * scatter-gather DMA moves them. Copying them would take longer than all else. */
 #ifndef BRAID_OVERLAY_COMPILER_DYNAMIC_H
 #define BRAID_OVERLAY_COMPILER_DYNAMIC_H
 
@@ -13,12 +14,23 @@ typedef struct braid_program_layer {
   uint64_t bound;  /* no distribution of these tiles is shorter */
 } braid_program_layer;
 
+/* Of a program, in its order: bytes of the package, or (NULL) those that follow in `own`. */
+typedef struct braid_program_piece {
+  const uint8_t *package;
+  size_t bytes;
+} braid_program_piece;
+
 typedef struct braid_program {
-  uint8_t *code;
-  size_t bytes, capacity;
+  size_t bytes; /* of the program */
+  braid_program_piece *pieces;
+  size_t piece_count, piece_capacity;
+  uint8_t *own; /* instructions that the package has not: of another core, or marks */
+  size_t own_bytes, own_capacity;
+  uint8_t *code; /* all in one, from braid_programs_gather; of a recurrent network from the start, without pieces */
+  size_t capacity;
 } braid_program;
 
-/* Made again and again in the same memory. */
+/* Made again and again in the same memory. The package must stay as long as they are used. */
 typedef struct braid_programs {
   const braid_allocator *allocator;
   int cores;
@@ -39,6 +51,9 @@ void braid_programs_deinit(braid_programs *programs);
  * INVALID_ARGUMENT: cores not within 1 .. BRAID_OVERLAY_MOST_CORES, or no such layer; NO_MEMORY. */
 BRAID_MUST_CHECK braid_status braid_programs_make(const braid_package *package, int cores, size_t first,
                                                   braid_programs *programs);
+
+/* Sets `code` of each core, for whoever reads programs in one piece. The package is still needed. */
+BRAID_MUST_CHECK braid_status braid_programs_gather(braid_programs *programs);
 
 /* Tiles to cores, so that the longest core is as short as can be (equations 7 to 9): exact for up to
  * BRAID_ASSIGN_EXACT tiles; for more the longest first to the least loaded core, and moves and swaps while they help.

@@ -35,7 +35,8 @@ static void use(const braid_package *package, const uint8_t *file, size_t bytes)
   if (package->rnn)
     use_recurrent(package->rnn);
   else if (braid_programs_make(package, 3, 0, &programs) != BRAID_OK ||
-           braid_programs_make(package, 64, package->layer_count / 2, &programs) != BRAID_OK)
+           braid_programs_make(package, 64, package->layer_count / 2, &programs) != BRAID_OK ||
+           braid_programs_gather(&programs) != BRAID_OK)
     abort();
   braid_programs_deinit(&programs);
   braid_text_deinit(&again);

@@ -47,7 +47,9 @@ static void assert_same_programs(const braid_package *a, const braid_package *b)
   braid_programs_init(&of_b, NULL);
   for (int cores = 1; cores <= 7; cores++) {
     assert_int_equal(braid_programs_make(a, cores, 0, &of_a), BRAID_OK);
+    assert_int_equal(braid_programs_gather(&of_a), BRAID_OK);
     assert_int_equal(braid_programs_make(b, cores, 0, &of_b), BRAID_OK);
+    assert_int_equal(braid_programs_gather(&of_b), BRAID_OK);
     assert_true(of_a.cycles == of_b.cycles && of_a.bound == of_b.bound);
     for (int c = 0; c < cores; c++) {
       assert_int_equal(of_a.core[c].bytes, of_b.core[c].bytes);
@@ -151,6 +153,7 @@ static void test_changed_bits(void **state) {
       if (braid_package_load((const uint8_t *)file.data, file.length, NULL, &again) == BRAID_OK) {
         read++;
         assert_int_equal(braid_programs_make(again, 3, 0, &programs), BRAID_OK);
+        assert_int_equal(braid_programs_gather(&programs), BRAID_OK);
         braid_package_destroy(again);
       } else {
         refused++;
@@ -279,6 +282,7 @@ static void test_programs(void **state) {
     for (size_t first = 0; first <= package->layer_count; first += 2) {
       size_t tiles = 0, drains = 0, expected = 0, instructions = 0;
       assert_int_equal(braid_programs_make(package, cores, first, &programs), BRAID_OK);
+      assert_int_equal(braid_programs_gather(&programs), BRAID_OK);
       for (size_t l = first; l < package->layer_count; l++) {
         const braid_package_tiling *tiling = &package->tilings[programs.layers[l].tiling];
         for (uint32_t t = 0; t < tiling->count; t++) expected += package->tiles[tiling->first + t].count;
@@ -382,6 +386,7 @@ static void test_out_of_memory(void **state) {
     braid_status status = braid_package_compile(&n.network, &design, &allocator, &package);
     if (status == BRAID_OK) {
       status = braid_programs_make(package, 3, 0, &programs);
+      if (status == BRAID_OK) status = braid_programs_gather(&programs);
       done = status == BRAID_OK;
     }
     assert_true(status == BRAID_OK || status == BRAID_NO_MEMORY);

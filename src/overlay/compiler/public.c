@@ -267,6 +267,7 @@ static braid_status print_programs(const braid_package *package, int cores, brai
   braid_programs programs;
   braid_programs_init(&programs, NULL);
   braid_status status = braid_programs_make(package, cores, 0, &programs);
+  if (status == BRAID_OK) status = braid_programs_gather(&programs);
   for (int c = 0; status == BRAID_OK && c < cores; c++) {
     braid_text_printf(out, "# core %d of %d\n", c, cores);
     status = braid_isa_disassemble(programs.core[c].code, programs.core[c].bytes, out);

@@ -81,7 +81,7 @@ static int bench(const braid_package *package, const braid_overlay_design *desig
   braid_programs made;
   bench_task b;
   braid_programs_init(&made, NULL);
-  if (braid_programs_make(package, cores, 0, &made) != BRAID_OK) return 1;
+  if (braid_programs_make(package, cores, 0, &made) != BRAID_OK || braid_programs_gather(&made) != BRAID_OK) return 1;
   bench_task_make(&b, package, &made);
   uint64_t alone = run(design, &b, 0, false).whole, longest = 0, sum = 0, lost = 0, most_lost = 0, again = 0;
   for (int i = 0; i < stops; i++) {

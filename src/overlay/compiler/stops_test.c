@@ -85,6 +85,7 @@ static void stop_often(const braid_package *package, const braid_overlay_design 
   uint64_t longest = 0;
   braid_programs_init(&made, NULL);
   ok(braid_programs_make(package, cores, 0, &made));
+  ok(braid_programs_gather(&made));
   decode(&d, package, &made);
   uint64_t alone = whole(design, &d);
   for (int i = 0; i < stops; i++) {
@@ -164,6 +165,7 @@ static void stop_and_compare(const drawn_network *n, const braid_package *packag
   image.ddr = calloc(1, image.bytes + 1);
   braid_programs_init(&made, NULL);
   ok(braid_programs_make(package, cores, 0, &made));
+  ok(braid_programs_gather(&made));
   decode(&d, package, &made);
   uint64_t alone = whole(design, &d);
   for (int i = 0; i < 4; i++) {

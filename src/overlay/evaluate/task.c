@@ -46,6 +46,7 @@ static braid_status make_programs(const braid_package *package, braid_overlay_ta
   double begin = processor_ms();
   if (status == BRAID_OK) status = braid_programs_make(package, task->info.cores, 0, &programs);
   task->info.compile_ms = processor_ms() - begin;
+  if (status == BRAID_OK) status = braid_programs_gather(&programs);
   for (int c = 0; status == BRAID_OK && c < task->info.cores; c++)
     status = decode(task, c, programs.core[c].code, programs.core[c].bytes);
   braid_programs_deinit(&programs);

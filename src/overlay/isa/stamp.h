@@ -54,9 +54,10 @@ static inline void braid_isa_begin(braid_isa_stamped *words, braid_isa_opcode op
   BRAID_ISA_STAMP_HEADER(words, signal, signal);
 }
 
-/* Little endian, as instructions are. */
+/* Little endian, as instructions are. By halves, as they were made: a load of what two stores have just written waits
+ * for both to leave the processor's queue. */
 static inline void braid_isa_store(const braid_isa_stamped *words, size_t count, uint8_t *out) {
-  memcpy(out, words->half, count * BRAID_ISA_WORD);
+  for (size_t i = 0; i < 2 * count; i++) memcpy(out + i * sizeof *words->half, &words->half[i], sizeof *words->half);
 }
 
 /* Another value of a field of an instruction that is stored; 8 bytes behind its first one are there. */

@@ -6,6 +6,7 @@ enum { kMostLines = 1 << 28 /* of a segment: an address has 28 bits */, kMostPit
 
 static int32_t common_multiple(int32_t a, int32_t b) {
   int32_t x = a, y = b;
+  if (a % b == 0) return a; /* as sizes of cores mostly are */
   while (y) {
     int32_t rest = x % y;
     x = y;

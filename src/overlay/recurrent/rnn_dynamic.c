@@ -80,7 +80,7 @@ static braid_status next_bytes(braid_rnn_maker *m, size_t more, uint8_t **out) {
   return BRAID_OK;
 }
 
-static braid_status put_words(braid_rnn_maker *m, const braid_isa_stamped *words, size_t count) {
+static inline braid_status put_words(braid_rnn_maker *m, const braid_isa_stamped *words, size_t count) {
   uint8_t *out;
   BRAID_TRY(next_bytes(m, count * BRAID_ISA_WORD, &out));
   braid_isa_store(words, count, out);
@@ -112,7 +112,8 @@ static braid_status put_move(braid_rnn_maker *m, bool saves, const braid_rnn_mov
 static braid_status put_load(braid_rnn_maker *m, braid_isa_memory memory, int segment, int64_t ddr, int64_t chip,
                              int64_t lines, int wait, int signal) {
   while (lines) {
-    int64_t length = lines < BRAID_RNN_MOST_ROW ? lines : BRAID_RNN_MOST_ROW, rows = lines / length;
+    bool one = lines <= BRAID_RNN_MOST_ROW;
+    int64_t length = one ? lines : BRAID_RNN_MOST_ROW, rows = one ? 1 : lines / length;
     if (rows > kMostRows) rows = kMostRows;
     lines -= rows * length;
     braid_rnn_move move = {memory, segment, ddr, chip, rows, length, length, length};
@@ -483,7 +484,7 @@ braid_status braid_rnn_make(const braid_rnn *rnn, int cores, size_t first, size_
     return braid_fail(BRAID_INVALID_ARGUMENT, "steps %zu to %zu of %zu", first, last, steps);
   programs->cores = cores;
   programs->cycles = programs->bound = 0;
-  for (int c = 0; c < BRAID_OVERLAY_MOST_CORES; c++) programs->core[c].bytes = 0;
+  for (int c = 0; c < BRAID_OVERLAY_MOST_CORES; c++) programs->core[c].bytes = programs->core[c].piece_count = 0;
   braid_rnn_maker maker = {.rnn = rnn, .programs = programs, .cores = cores};
   return make_programs(&maker, first, last);
 }

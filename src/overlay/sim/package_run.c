@@ -127,6 +127,7 @@ static braid_status compute(const braid_package *package, const braid_overlay_de
   braid_programs programs;
   braid_programs_init(&programs, NULL);
   braid_status status = braid_programs_make(package, cores, 0, &programs);
+  if (status == BRAID_OK) status = braid_programs_gather(&programs);
   for (int c = 0; status == BRAID_OK && c < cores; c++)
     code[c] = (braid_overlay_code){programs.core[c].code, programs.core[c].bytes};
   if (status == BRAID_OK) status = braid_functional_once(design, cores, code, image, &how, NULL, NULL);

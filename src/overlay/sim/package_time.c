@@ -184,6 +184,7 @@ braid_status braid_package_time(const braid_package *package, const braid_overla
   braid_programs_init(&programs, NULL);
   braid_status status = make_twice(package, cores, &programs, &out->compile_microseconds);
   out->estimate = (int64_t)programs.cycles;
+  if (status == BRAID_OK) status = braid_programs_gather(&programs);
   if (status == BRAID_OK) status = time_programs(package, design, &programs, watch, out);
   braid_programs_deinit(&programs);
   return status;
