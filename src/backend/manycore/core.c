@@ -78,13 +78,17 @@ float *braid_manycore_take(braid_manycore_core *core, int64_t count) {
   return place;
 }
 
+/* Elements of the scratchpad from `local` on; 0: it does not lie there. */
+static int64_t elements_from(const braid_manycore_core *core, const float *local) {
+  uintptr_t at = (uintptr_t)local, begin = (uintptr_t)core->scratchpad, end = begin + core->group->scratchpad;
+  return local && at >= begin && at < end ? (int64_t)((end - at) / sizeof(float)) : 0;
+}
+
 /* Does the block lie in its operand, and in the scratchpad? */
 static bool is_allowed(braid_manycore_core *core, const float *local, const braid_manycore_block *block,
                        const char *verb) {
-  const uint8_t *at = (const uint8_t *)local;
   int64_t last = (block->rows - 1) * block->pitch + block->run;
-  if (!local || at < core->scratchpad ||
-      last > (int64_t)((core->group->scratchpad - (size_t)(at - core->scratchpad)) / sizeof(float)))
+  if (block->pitch < 0 || last > elements_from(core, local))
     core_fail(core, BRAID_OUT_OF_RANGE, "%s %" PRId64 " x %" PRId64 " numbers outside of its scratchpad", verb,
               block->rows, block->run);
   else if (!core->counts_only) {

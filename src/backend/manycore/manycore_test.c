@@ -334,6 +334,26 @@ static void run_wide(braid_manycore_core *core, const void *plan) {
   braid_manycore_get(core, some, &(braid_manycore_block){0, 0, 1, count, count, count, 1});
 }
 
+/* From and to where the scratchpad has ended. */
+static void run_behind(braid_manycore_core *core, const void *plan) {
+  (void)plan;
+  float *all = braid_manycore_take(core, (int64_t)(core->group->scratchpad / sizeof(float)));
+  braid_manycore_get(core, all + core->group->scratchpad / 4 + 16, &(braid_manycore_block){0, 0, 1, 16, 16, 16, 1});
+}
+
+static void run_behind_put(braid_manycore_core *core, const void *plan) {
+  (void)plan;
+  float *all = braid_manycore_take(core, (int64_t)(core->group->scratchpad / sizeof(float)));
+  braid_manycore_put(core, all + core->group->scratchpad / 4 + 16, &(braid_manycore_block){1, 0, 1, 16, 16, 16, 1});
+}
+
+/* The second row would come before the first. */
+static void run_backwards(braid_manycore_core *core, const void *plan) {
+  (void)plan;
+  float *some = braid_manycore_take(core, 16);
+  braid_manycore_get(core, some, &(braid_manycore_block){0, 0, 2, 8, 8, -8, 1});
+}
+
 static void run_far(braid_manycore_core *core, const void *plan) {
   (void)plan;
   float *some = braid_manycore_take(core, 16);
@@ -357,6 +377,9 @@ static void test_broken_programs_are_caught(void **state) {
       {run_overstepping, "core 5 of broken wrote outside of its scratchpad of 1024 bytes", BRAID_OUT_OF_RANGE},
       {run_before, "core 2 of broken wrote outside of its scratchpad", BRAID_OUT_OF_RANGE},
       {run_wide, "core 0 of broken gets 1 x 257 numbers outside of its scratchpad", BRAID_OUT_OF_RANGE},
+      {run_behind, "core 0 of broken gets 1 x 16 numbers outside of its scratchpad", BRAID_OUT_OF_RANGE},
+      {run_behind_put, "core 0 of broken puts 1 x 16 numbers outside of its scratchpad", BRAID_OUT_OF_RANGE},
+      {run_backwards, "core 0 of broken gets 2 x 8 numbers outside of its scratchpad", BRAID_OUT_OF_RANGE},
       {run_far, "core 0 of broken gets elements up to 65 of operand 0, which has 64", BRAID_OUT_OF_RANGE},
       {run_far_put, "core 0 of broken puts elements", BRAID_OUT_OF_RANGE},
   };
