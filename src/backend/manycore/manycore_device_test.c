@@ -150,6 +150,39 @@ static void test_times_are_the_models(void **state) {
   braid_graph_destroy(graph);
 }
 
+/* Outputs that are an input, or another output, are copied: by the management core's bandwidth, not by this machine's.
+ */
+static void test_copies_are_modelled(void **state) {
+  (void)state;
+  braid_graph *graph;
+  braid_session *session;
+  braid_desc desc;
+  braid_value_id x, y = 0, z = 0;
+  braid_node_id node;
+  OK(braid_desc_init(&desc, BRAID_F32, 2, (int64_t[]){30, 1000}));
+  OK(braid_graph_create(NULL, "copies", &graph));
+  OK(braid_graph_add_input(graph, "x", &desc, &x));
+  OK(braid_graph_add_node(graph, "Relu", "relu", &x, 1, &y, 1, &node));
+  OK(braid_graph_add_node(graph, "Identity", "same", &x, 1, &z, 1, &node));
+  OK(braid_graph_add_output(graph, y));
+  OK(braid_graph_add_output(graph, z));
+  OK(braid_session_create(graph, &(braid_session_options){.devices = "manycore"}, &session));
+  void *input = make_input(braid_session_input(session, 0), 0);
+  for (int i = 0; i < 5; i++) OK(braid_session_run(session, (const void *const[]){input}, NULL));
+  size_t copies = 0;
+  for (size_t i = 0; i < braid_session_plan_count(session); i++) {
+    braid_plan_line line = braid_session_plan(session, i);
+    assert_true(line.modelled && line.energy_uj > 0);
+    if (strcmp(line.kernel, "transfer") != 0) continue;
+    copies++;
+    assert_true(fabs(line.median_us - 2 * 120000 / 9.9e9 * 1e6) < 0.002); /* read and written */
+  }
+  assert_true(copies > 0);
+  free(input);
+  braid_session_destroy(session);
+  braid_graph_destroy(graph);
+}
+
 static void test_estimates_refuse(void **state) {
   (void)state;
   braid_graph *graph;
@@ -199,6 +232,7 @@ int main(void) {
       cmocka_unit_test(test_networks),
       cmocka_unit_test(test_training_step),
       cmocka_unit_test(test_times_are_the_models),
+      cmocka_unit_test(test_copies_are_modelled),
       cmocka_unit_test(test_estimates_refuse),
       cmocka_unit_test(test_out_of_memory),
   };
