@@ -106,23 +106,34 @@ static int64_t run_bytes(const braid_manycore_block *block) {
   return (block->stride == block->run ? block->rows * block->run : block->run) * (int64_t)sizeof(float);
 }
 
-void braid_manycore_get(braid_manycore_core *core, float *to, const braid_manycore_block *from) {
-  if (from->rows <= 0 || from->run <= 0 || core->status != BRAID_OK || !is_allowed(core, to, from, "gets")) return;
-  int64_t bytes = from->rows * from->run * (int64_t)sizeof(float);
-  int sharers = from->sharers > 1 ? from->sharers : 1;
-  core->account.get += braid_sw26010_get_cycles((double)bytes / sharers, run_bytes(from));
-  if (sharers > 1) core->account.compute += braid_sw26010_share_cycles((double)bytes);
-  core->account.get_bytes += (bytes + sharers - 1) / sharers;
-  if (core->counts_only) return;
+static void get_block(braid_manycore_core *core, float *to, const braid_manycore_block *from) {
+  if (!is_allowed(core, to, from, "gets") || core->counts_only) return;
   const float *source = (const float *)(const void *)core->operands[from->operand].data + from->first;
   for (int64_t row = 0; row < from->rows; row++)
     memcpy(to + row * from->pitch, source + row * from->stride, (size_t)from->run * sizeof(float));
 }
 
+void braid_manycore_get_blocks(braid_manycore_core *core, float *to, const braid_manycore_block *from, int64_t count,
+                               int64_t stride, int64_t pitch) {
+  if (from->rows <= 0 || from->run <= 0 || core->status != BRAID_OK) return;
+  int64_t bytes = count * from->rows * from->run * (int64_t)sizeof(float);
+  int sharers = from->sharers > 1 ? from->sharers : 1;
+  core->account.get += braid_sw26010_get_cycles((double)bytes, run_bytes(from), sharers, core->group->cores);
+  if (sharers > 1) core->account.compute += braid_sw26010_share_cycles((double)bytes);
+  core->account.get_bytes += (bytes + sharers - 1) / sharers;
+  braid_manycore_block block = *from;
+  for (int64_t i = 0; i < count && core->status == BRAID_OK; i++, block.first += stride, to += pitch)
+    get_block(core, to, &block);
+}
+
+void braid_manycore_get(braid_manycore_core *core, float *to, const braid_manycore_block *from) {
+  braid_manycore_get_blocks(core, to, from, 1, 0, 0);
+}
+
 void braid_manycore_put(braid_manycore_core *core, const float *from, const braid_manycore_block *to) {
   if (to->rows <= 0 || to->run <= 0 || core->status != BRAID_OK || !is_allowed(core, from, to, "puts")) return;
   int64_t bytes = to->rows * to->run * (int64_t)sizeof(float);
-  core->account.put += braid_sw26010_put_cycles((double)bytes, run_bytes(to));
+  core->account.put += braid_sw26010_put_cycles((double)bytes, run_bytes(to), core->group->cores);
   core->account.put_bytes += bytes;
   if (core->counts_only) return;
   float *target = (float *)(void *)core->operands[to->operand].data + to->first;

@@ -74,6 +74,10 @@ void braid_manycore_core_begin(braid_manycore_core *core, const braid_manycore_g
  * address must not be read or written. */
 float *braid_manycore_take(braid_manycore_core *core, int64_t count);
 void braid_manycore_get(braid_manycore_core *core, float *to, const braid_manycore_block *from);
+/* `count` blocks, `stride` elements apart, and `pitch` in the scratchpad: cores that share them may fetch whole ones
+ * each. */
+void braid_manycore_get_blocks(braid_manycore_core *core, float *to, const braid_manycore_block *from, int64_t count,
+                               int64_t stride, int64_t pitch);
 void braid_manycore_put(braid_manycore_core *core, const float *from, const braid_manycore_block *to);
 /* Accounts for a computation on the scratchpad, and says whether to do it. */
 bool braid_manycore_compute(braid_manycore_core *core, double cycles, int64_t macs);

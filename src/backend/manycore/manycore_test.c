@@ -467,17 +467,24 @@ static void test_model_keeps_bounds(void **state) {
   double bytes = 2.0 * (1 << 22) * 4;
   ours = seconds_of(&f, NULL);
   assert_true(ours > bytes / 36.01e9 && ours < bytes / 25e9);
+  assert_true(seconds_of(&f, "cores=4096") > bytes / 36.01e9);
   clear(&f);
 }
 
 static void test_transfers_by_hand(void **state) {
   (void)state;
   /* A core has a 64th of what was measured; between two sizes on a line; small runs take as long as one of 32 bytes. */
-  assert_float_equal((float)braid_sw26010_get_cycles(22.44e9 / 64, 256), 1.45e9f, 1e4);
-  assert_float_equal((float)braid_sw26010_put_cycles(36.01e9 / 64, 1 << 20), 1.45e9f, 1e4);
-  assert_float_equal((float)(braid_sw26010_get_cycles(4, 4) / braid_sw26010_get_cycles(32, 32)), 1.0f, 1e-5);
-  double middle = braid_sw26010_get_cycles(1, 1536);
+  assert_float_equal((float)braid_sw26010_get_cycles(22.44e9 / 64, 256, 1, 64), 1.45e9f, 1e4);
+  assert_float_equal((float)braid_sw26010_put_cycles(36.01e9 / 64, 1 << 20, 64), 1.45e9f, 1e4);
+  assert_float_equal((float)(braid_sw26010_get_cycles(4, 4, 1, 64) / braid_sw26010_get_cycles(32, 32, 1, 64)), 1.0f,
+                     1e-5);
+  double middle = braid_sw26010_get_cycles(1536, 1536, 1, 64) / 1536;
   assert_float_equal((float)middle, (float)(1.45e9 * 64 / ((29.79 + 31.32) / 2 * 1e9)), 1e-4);
+  /* More cores share the same memory. Of a block that 8 cores share, each gets a part, in runs of that part. */
+  assert_true(braid_sw26010_get_cycles(4096, 256, 1, 256) == 4 * braid_sw26010_get_cycles(4096, 256, 1, 64));
+  assert_true(braid_sw26010_put_cycles(4096, 256, 256) == 4 * braid_sw26010_put_cycles(4096, 256, 64));
+  assert_true(braid_sw26010_get_cycles(4096, 4096, 8, 64) == braid_sw26010_get_cycles(512, 512, 1, 64));
+  assert_true(braid_sw26010_get_cycles(4096, 256, 8, 64) == braid_sw26010_get_cycles(512, 256, 1, 64));
   /* Two buffers: of 3 steps with 10 cycles to get, 4 to compute and 5 to put, gets and puts go on beside computing. */
   braid_manycore_core core = {.two_buffers = true};
   for (int i = 0; i < 3; i++) {

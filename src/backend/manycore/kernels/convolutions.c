@@ -63,20 +63,21 @@ static double estimate_conv(const conv_plan *p, braid_manycore_grid grid, int64_
       p->geometry.batch * braid_manycore_quotient(w->output[1], down) * braid_manycore_quotient(w->output[2], across);
   double each = (double)braid_manycore_quotient(filter_tiles, grid.rows) *
                 (double)braid_manycore_quotient(pixel_tiles, grid.columns);
-  double weight_sharers = (double)braid_manycore_min(pixel_tiles, grid.columns);
-  double patch_sharers = p->geometry.groups == 1 ? (double)braid_manycore_min(filter_tiles, grid.rows) : 1;
+  int weight_sharers = (int)braid_manycore_min(pixel_tiles, grid.columns), cores = grid.rows * grid.columns;
+  int patch_sharers = p->geometry.groups == 1 ? (int)braid_manycore_min(filter_tiles, grid.rows) : 1;
   int64_t rows = braid_manycore_min(extent(p, 1, down), w->input[1]);
   int64_t columns = braid_manycore_min(extent(p, 2, across), w->input[2]);
   int64_t patch_run = columns == w->input[2] && w->kernel[1] > 1 ? rows * columns : columns;
-  double patch = braid_sw26010_get_cycles((double)(channels * rows * columns) * 4, patch_run * 4);
-  double weights = braid_sw26010_get_cycles((double)(filters * channels * p->volume) * 4, channels * p->volume * 4);
+  double patch = braid_sw26010_get_cycles((double)(channels * rows * columns) * 4, patch_run * 4, patch_sharers, cores);
+  double weights = braid_sw26010_get_cycles((double)(filters * channels * p->volume) * 4, channels * p->volume * 4,
+                                            weight_sharers, cores);
   double compute = braid_sw26010_product_cycles(filters, down * across, channels * p->volume);
   compute += unfold_cycles(p, channels, down, across);
   if (weight_sharers > 1) compute += braid_sw26010_share_cycles((double)(filters * channels * p->volume) * 4);
   if (patch_sharers > 1) compute += braid_sw26010_share_cycles((double)(channels * rows * columns) * 4);
   int64_t put_run = across == w->output[2] ? down * across : across;
-  double put = braid_sw26010_put_cycles((double)(filters * down * across) * 4, put_run * 4);
-  double gets = patch / patch_sharers + weights / weight_sharers;
+  double put = braid_sw26010_put_cycles((double)(filters * down * across) * 4, put_run * 4, cores);
+  double gets = patch + weights;
   double steps = (double)braid_manycore_quotient(p->channels, channels);
   if (buffers == 1) return each * (steps * (gets + compute) + put);
   double slot = gets + put / steps > compute ? gets + put / steps : compute;
@@ -204,17 +205,12 @@ static void get_patch(braid_manycore_core *core, const conv_plan *p, const conv_
   double zeros = braid_sw26010_vectors(channels * (t->rows * t->columns - rows * run));
   if (padded && braid_manycore_compute(core, braid_sw26010_pass_cycles(zeros, 1, 0), 0))
     memset(to, 0, (size_t)(channels * pitch) * sizeof(float));
-  for (int64_t c = 0; c < channels; c++) {
-    int64_t plane = t->image * p->geometry.inputs + t->group * p->channels + channel + c;
-    braid_manycore_block block = {0,
-                                  (plane * w->input[1] + row) * w->input[2] + column,
-                                  rows,
-                                  run,
-                                  step * w->input[2],
-                                  t->columns,
-                                  t->patch_sharers};
-    braid_manycore_get(core, to + c * pitch + t->first_row * t->columns + t->first_column, &block);
-  }
+  int64_t plane = t->image * p->geometry.inputs + t->group * p->channels + channel;
+  int64_t first = (plane * w->input[1] + row) * w->input[2] + column;
+  braid_manycore_get_blocks(
+      core, to + t->first_row * t->columns + t->first_column,
+      &(braid_manycore_block){0, first, rows, run, step * w->input[2], t->columns, t->patch_sharers}, channels,
+      w->input[1] * w->input[2], pitch);
 }
 
 /* Patch [channels][rows][columns] to [channels * window][line]. */

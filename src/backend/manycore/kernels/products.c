@@ -102,9 +102,9 @@ static int64_t fitting_inner(const product_plan *p, int64_t rows, int64_t column
   return even > 0 ? even : 1;
 }
 
-static double columns_cycles(int64_t rows, int64_t row_elements, bool put) {
-  double bytes = (double)rows * (double)row_elements * 4;
-  return put ? braid_sw26010_put_cycles(bytes, row_elements * 4) : braid_sw26010_get_cycles(bytes, row_elements * 4);
+/* Of a part of a block that so many cores share. */
+static double part_cycles(int64_t rows, int64_t row_elements, int parts, int cores) {
+  return braid_sw26010_get_cycles((double)rows * (double)row_elements * 4, row_elements * 4, parts, cores);
 }
 
 /* What the slowest core takes, roughly: the choice is made by it, costs are counted with the program (cost.h). */
@@ -114,14 +114,16 @@ static double estimate_tile(const product_plan *p, braid_manycore_grid grid, int
           tiles_across = braid_manycore_quotient(p->columns, columns);
   int64_t across = tiles_across * p->batches;
   int64_t each = braid_manycore_quotient(tiles_down, grid.rows) * braid_manycore_quotient(across, grid.columns);
-  double left_sharers = p->batches == 1 ? (double)braid_manycore_min(across, grid.columns) : 1;
-  double right_sharers = (double)braid_manycore_min(tiles_down, grid.rows);
-  double left = p->transposed_a ? columns_cycles(inner, rows, false) : columns_cycles(rows, inner, false);
-  double right = p->transposed_b ? columns_cycles(columns, inner, false) : columns_cycles(inner, columns, false);
+  int left_sharers = p->batches == 1 ? (int)braid_manycore_min(across, grid.columns) : 1;
+  int right_sharers = (int)braid_manycore_min(tiles_down, grid.rows), cores = grid.rows * grid.columns;
+  double left =
+      p->transposed_a ? part_cycles(inner, rows, left_sharers, cores) : part_cycles(rows, inner, left_sharers, cores);
+  double right = p->transposed_b ? part_cycles(columns, inner, right_sharers, cores)
+                                 : part_cycles(inner, columns, right_sharers, cores);
   double compute = braid_sw26010_product_cycles(rows, columns, inner);
   if (left_sharers > 1) compute += braid_sw26010_share_cycles((double)(rows * inner) * 4);
   if (right_sharers > 1) compute += braid_sw26010_share_cycles((double)(columns * inner) * 4);
-  double gets = left / left_sharers + right / right_sharers, put = columns_cycles(rows, columns, true);
+  double gets = left + right, put = braid_sw26010_put_cycles((double)(rows * columns) * 4, columns * 4, cores);
   double steps = (double)braid_manycore_quotient(p->inner ? p->inner : 1, inner);
   if (buffers == 1) return (double)each * (steps * (gets + compute) + put);
   double slot = gets + put / steps > compute ? gets + put / steps : compute;
