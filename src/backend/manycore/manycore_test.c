@@ -471,6 +471,104 @@ static void test_model_keeps_bounds(void **state) {
   clear(&f);
 }
 
+/* A node of each family of products whose multiply-adds the management core does. */
+typedef struct counted {
+  const char *op, *attribute;
+  int64_t values[2];
+  size_t outputs, inputs;
+  struct {
+    braid_dtype dtype;
+    int rank;
+    int64_t dims[4];
+  } input[8];
+} counted;
+
+static void expect_counted(const counted *c) {
+  fixture f = begin();
+  braid_value_id ids[8];
+  for (size_t i = 0; i < c->inputs; i++) {
+    ids[i] = -1;
+    if (c->input[i].dtype != BRAID_NONE)
+      add_typed(&f, ids, c->input[i].dtype, c->input[i].rank, c->input[i].dims);
+    else
+      f.inputs++;
+  }
+  finish(&f, c->op, ids, c->outputs);
+  if (c->attribute) set(&f, c->attribute, 2, c->values);
+  if (strcmp(c->op, "IntegerConv") == 0) {
+    ok(braid_graph_set_int(f.graph, f.node, "bits", 8));
+    ok(braid_graph_set_int(f.graph, f.node, "shift", 0));
+  }
+  fill(&f);
+  braid_node_desc node = describe(&f, f.operands);
+  double macs = (double)braid_graph_node_macs(f.graph, f.node);
+  if (!(macs > 0 && braid_manycore_operations(&node) == macs))
+    fail_msg("%s: %g multiply-adds, %g are counted", c->op, macs, braid_manycore_operations(&node));
+  clear(&f);
+}
+
+static void test_management_counts_multiply_adds(void **state) {
+  (void)state;
+  static const counted kNodes[] = {
+      {"Conv", NULL, {0}, 1, 2, {{BRAID_F32, 4, {2, 4, 9, 9}}, {BRAID_F32, 4, {6, 4, 3, 3}}}},
+      {"ConvTranspose", NULL, {0}, 1, 2, {{BRAID_F32, 4, {2, 4, 9, 9}}, {BRAID_F32, 4, {4, 6, 3, 3}}}},
+      {"ConvInteger", NULL, {0}, 1, 2, {{BRAID_U8, 4, {2, 4, 9, 9}}, {BRAID_I8, 4, {6, 4, 3, 3}}}},
+      {"QLinearConv",
+       NULL,
+       {0},
+       1,
+       8,
+       {{BRAID_U8, 4, {2, 4, 9, 9}},
+        {BRAID_F32, 0, {0}},
+        {BRAID_U8, 0, {0}},
+        {BRAID_I8, 4, {6, 4, 3, 3}},
+        {BRAID_F32, 0, {0}},
+        {BRAID_I8, 0, {0}},
+        {BRAID_F32, 0, {0}},
+        {BRAID_U8, 0, {0}}}},
+      {"MatMulInteger", NULL, {0}, 1, 2, {{BRAID_U8, 2, {30, 70}}, {BRAID_I8, 2, {70, 50}}}},
+      {"QLinearMatMul",
+       NULL,
+       {0},
+       1,
+       8,
+       {{BRAID_U8, 2, {30, 70}},
+        {BRAID_F32, 0, {0}},
+        {BRAID_U8, 0, {0}},
+        {BRAID_I8, 2, {70, 50}},
+        {BRAID_F32, 0, {0}},
+        {BRAID_I8, 0, {0}},
+        {BRAID_F32, 0, {0}},
+        {BRAID_U8, 0, {0}}}},
+      {"IntegerConv", NULL, {0}, 1, 2, {{BRAID_I8, 4, {2, 4, 9, 9}}, {BRAID_I8, 4, {6, 4, 3, 3}}}},
+      {"IntegerConv", NULL, {0}, 1, 2, {{BRAID_I8, 2, {20, 40}}, {BRAID_I8, 2, {60, 40}}}},
+      {"IntegerConvGradInput", "input_shape", {9, 9}, 2, 2, {{BRAID_I8, 4, {2, 6, 7, 7}}, {BRAID_I8, 4, {6, 4, 3, 3}}}},
+      {"IntegerConvGradFilter",
+       "kernel_shape",
+       {3, 3},
+       2,
+       2,
+       {{BRAID_I8, 4, {2, 4, 9, 9}}, {BRAID_I8, 4, {2, 6, 7, 7}}}},
+      {"RNN", NULL, {0}, 1, 3, {{BRAID_F32, 3, {5, 2, 3}}, {BRAID_F32, 3, {1, 4, 3}}, {BRAID_F32, 3, {1, 4, 4}}}},
+      {"GRU", NULL, {0}, 1, 3, {{BRAID_F32, 3, {5, 2, 3}}, {BRAID_F32, 3, {1, 12, 3}}, {BRAID_F32, 3, {1, 12, 4}}}},
+      {"LSTM", NULL, {0}, 1, 3, {{BRAID_F32, 3, {5, 2, 3}}, {BRAID_F32, 3, {1, 16, 3}}, {BRAID_F32, 3, {1, 16, 4}}}},
+      {"RNNGrad",
+       NULL,
+       {0},
+       2,
+       8,
+       {{BRAID_F32, 3, {5, 2, 3}},
+        {BRAID_F32, 3, {1, 4, 3}},
+        {BRAID_F32, 3, {1, 4, 4}},
+        {BRAID_NONE, 0, {0}},
+        {BRAID_NONE, 0, {0}},
+        {BRAID_NONE, 0, {0}},
+        {BRAID_NONE, 0, {0}},
+        {BRAID_F32, 4, {1, 5, 2, 4}}}},
+  };
+  for (size_t i = 0; i < sizeof kNodes / sizeof *kNodes; i++) expect_counted(&kNodes[i]);
+}
+
 static void test_transfers_by_hand(void **state) {
   (void)state;
   /* A core has a 64th of what was measured; between two sizes on a line; small runs take as long as one of 32 bytes. */
@@ -525,6 +623,7 @@ int main(void) {
       cmocka_unit_test(test_broken_programs_are_caught),
       cmocka_unit_test(test_what_does_not_fit_is_refused),
       cmocka_unit_test(test_model_keeps_bounds),
+      cmocka_unit_test(test_management_counts_multiply_adds),
       cmocka_unit_test(test_transfers_by_hand),
       cmocka_unit_test(test_out_of_memory),
   };
