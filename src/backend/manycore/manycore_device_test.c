@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 #include <math.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -203,6 +204,64 @@ static void test_estimates_refuse(void **state) {
   braid_graph_destroy(graph);
 }
 
+/* Runs of several executions at once, which share prepared kernels, and of which some are destroyed under way. */
+enum { kTogether = 3, kScores = 10 };
+typedef struct together {
+  braid_plan *plan;
+  const void *input;
+  float scores[kScores];
+  braid_status status;
+} together;
+
+static braid_status run_beside_dropped(together *own) {
+  braid_execution *execution, *dropped = NULL;
+  float unread[kScores];
+  braid_status status = braid_execution_create(own->plan, NULL, &execution);
+  if (status == BRAID_OK) status = braid_execution_create(own->plan, NULL, &dropped);
+  if (status == BRAID_OK) status = braid_execution_submit(dropped, &own->input, (void *[]){unread}, NULL, NULL);
+  if (status == BRAID_OK) status = braid_execution_run(execution, &own->input, (void *[]){own->scores});
+  braid_execution_destroy(dropped);
+  braid_execution_destroy(execution);
+  return status;
+}
+
+static void *run_together(void *context) {
+  together *own = context;
+  for (int i = 0; i < 4 && own->status == BRAID_OK; i++) own->status = run_beside_dropped(own);
+  return NULL;
+}
+
+static void test_executions_at_once(void **state) {
+  (void)state;
+  braid_graph *graph;
+  braid_machine *machine;
+  braid_desc desc;
+  together all[kTogether] = {{NULL}};
+  pthread_t threads[kTogether];
+  OK(braid_desc_init(&desc, BRAID_F32, 4, (int64_t[]){1, 3, 32, 32}));
+  OK(braid_model_load(NULL, BRAID_MODELS "/cifarnet.cfg", NULL, &graph));
+  outcome wanted = run_on(graph, "manycore");
+  assert_int_equal(wanted.count, kScores);
+  braid_machine_options options = {.devices = "manycore:threads=2"};
+  OK(braid_machine_create(NULL, &options, &machine));
+  OK(braid_plan_create(machine, graph, NULL, &all[0].plan));
+  void *input = make_input(&desc, 0);
+  for (int i = 0; i < kTogether; i++) {
+    all[i].plan = all[0].plan, all[i].input = input;
+    assert_int_equal(pthread_create(&threads[i], NULL, run_together, &all[i]), 0);
+  }
+  for (int i = 0; i < kTogether; i++) {
+    assert_int_equal(pthread_join(threads[i], NULL), 0);
+    OK(all[i].status);
+    assert_memory_equal(all[i].scores, wanted.numbers, sizeof all[i].scores);
+  }
+  free(input);
+  free(wanted.numbers);
+  braid_plan_release(all[0].plan);
+  braid_machine_release(machine);
+  braid_graph_destroy(graph);
+}
+
 static braid_status attempt_execution(const braid_allocator *allocator, void *context) {
   braid_machine *machine;
   braid_plan *plan = NULL;
@@ -234,6 +293,7 @@ int main(void) {
       cmocka_unit_test(test_times_are_the_models),
       cmocka_unit_test(test_copies_are_modelled),
       cmocka_unit_test(test_estimates_refuse),
+      cmocka_unit_test(test_executions_at_once),
       cmocka_unit_test(test_out_of_memory),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
