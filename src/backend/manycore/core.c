@@ -101,6 +101,17 @@ static bool is_allowed(braid_manycore_core *core, const float *local, const brai
   return core->status == BRAID_OK;
 }
 
+/* Does what is put lie apart from what goes on being put? */
+static bool is_free(braid_manycore_core *core, const float *from, const braid_manycore_block *block) {
+  const float *end = from + (block->rows - 1) * block->pitch + block->run;
+  if (!core->put.begin || from < core->put.begin) core->put.begin = from;
+  if (!core->put.end || end > core->put.end) core->put.end = end;
+  const braid_manycore_span *before = &core->put_before;
+  if (core->two_buffers && before->begin && core->put.begin < before->end && core->put.end > before->begin)
+    core_fail(core, BRAID_INTERNAL, "puts from where the step before still does");
+  return core->status == BRAID_OK;
+}
+
 /* Runs that follow each other are one. */
 static int64_t run_bytes(const braid_manycore_block *block) {
   return (block->stride == block->run ? block->rows * block->run : block->run) * (int64_t)sizeof(float);
@@ -122,8 +133,8 @@ void braid_manycore_get_blocks(braid_manycore_core *core, float *to, const braid
   if (sharers > 1) core->account.compute += braid_sw26010_share_cycles((double)bytes);
   core->account.get_bytes += (bytes + sharers - 1) / sharers;
   braid_manycore_block block = *from;
-  for (int64_t i = 0; i < count && core->status == BRAID_OK; i++, block.first += stride, to += pitch)
-    get_block(core, to, &block);
+  for (int64_t i = 0; i < count && core->status == BRAID_OK; i++, block.first += stride)
+    get_block(core, to + i * pitch, &block);
 }
 
 void braid_manycore_get(braid_manycore_core *core, float *to, const braid_manycore_block *from) {
@@ -132,6 +143,7 @@ void braid_manycore_get(braid_manycore_core *core, float *to, const braid_manyco
 
 void braid_manycore_put(braid_manycore_core *core, const float *from, const braid_manycore_block *to) {
   if (to->rows <= 0 || to->run <= 0 || core->status != BRAID_OK || !is_allowed(core, from, to, "puts")) return;
+  if (!is_free(core, from, to)) return;
   int64_t bytes = to->rows * to->run * (int64_t)sizeof(float);
   core->account.put += braid_sw26010_put_cycles((double)bytes, run_bytes(to), core->group->cores);
   core->account.put_bytes += bytes;
@@ -163,6 +175,8 @@ void braid_manycore_step(braid_manycore_core *core) {
   } else {
     a->total += a->get + a->compute + a->put;
   }
+  if (core->put.begin) core->put_before = core->put;
+  core->put = (braid_manycore_span){NULL};
   a->get = a->put = a->compute = 0;
   a->steps++;
 }

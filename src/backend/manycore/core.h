@@ -45,6 +45,11 @@ typedef struct braid_manycore_account {
   int64_t macs, steps;
 } braid_manycore_account;
 
+/* Elements of the scratchpad from `begin` to before `end`; none: NULL. */
+typedef struct braid_manycore_span {
+  const float *begin, *end;
+} braid_manycore_span;
+
 typedef struct braid_manycore_core {
   const braid_manycore_group *group;
   const char *kernel; /* its name, for sentences */
@@ -54,6 +59,8 @@ typedef struct braid_manycore_core {
   const braid_manycore_operand *operands;
   bool counts_only;
   bool two_buffers; /* set by the program: transfers overlap with computing */
+  /* What this step puts, and what the step did that put before: that goes on while this one computes what it puts. */
+  braid_manycore_span put, put_before;
   braid_status status;
   char detail[192];
   braid_manycore_account account;
@@ -78,6 +85,7 @@ void braid_manycore_get(braid_manycore_core *core, float *to, const braid_manyco
  * each. */
 void braid_manycore_get_blocks(braid_manycore_core *core, float *to, const braid_manycore_block *from, int64_t count,
                                int64_t stride, int64_t pitch);
+/* With two buffers, puts of two steps must come from different places. */
 void braid_manycore_put(braid_manycore_core *core, const float *from, const braid_manycore_block *to);
 /* Accounts for a computation on the scratchpad, and says whether to do it. */
 bool braid_manycore_compute(braid_manycore_core *core, double cycles, int64_t macs);

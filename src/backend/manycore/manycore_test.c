@@ -360,6 +360,17 @@ static void run_far(braid_manycore_core *core, const void *plan) {
   braid_manycore_get(core, some, &(braid_manycore_block){0, 60, 1, 5, 5, 5, 1});
 }
 
+/* With two buffers, but one place that results are put from. */
+static void run_one_place(braid_manycore_core *core, const void *plan) {
+  (void)plan;
+  float *some = braid_manycore_take(core, 16);
+  for (int i = 0; i < 2 && core->id == 0; i++) {
+    if (braid_manycore_compute(core, 1, 0)) some[0] = 0;
+    braid_manycore_put(core, some, &(braid_manycore_block){0, i, 1, 1, 1, 1, 1});
+    braid_manycore_step(core);
+  }
+}
+
 static void run_far_put(braid_manycore_core *core, const void *plan) {
   (void)plan;
   float *some = braid_manycore_take(core, 16);
@@ -381,6 +392,7 @@ static void test_broken_programs_are_caught(void **state) {
       {run_behind_put, "core 0 of broken puts 1 x 16 numbers outside of its scratchpad", BRAID_OUT_OF_RANGE},
       {run_backwards, "core 0 of broken gets 2 x 8 numbers outside of its scratchpad", BRAID_OUT_OF_RANGE},
       {run_far, "core 0 of broken gets elements up to 65 of operand 0, which has 64", BRAID_OUT_OF_RANGE},
+      {run_one_place, "core 0 of broken puts from where the step before still does", BRAID_INTERNAL},
       {run_far_put, "core 0 of broken puts elements", BRAID_OUT_OF_RANGE},
   };
   braid_manycore_group group;

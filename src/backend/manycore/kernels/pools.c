@@ -183,9 +183,10 @@ static void global_run(braid_manycore_core *core, const void *plan) {
   int64_t count = braid_window_inputs(&p->window), turn = 0;
   if (!p->chunk) return;
   float *x[2] = {braid_manycore_take(core, p->chunk), braid_manycore_take(core, p->chunk)};
-  float *result = braid_manycore_take(core, 1);
+  float *results[2] = {braid_manycore_take(core, 1), braid_manycore_take(core, 1)};
   if (core->status != BRAID_OK) return;
-  for (int64_t plane = core->id; plane < p->planes; plane += core->group->cores) {
+  for (int64_t plane = core->id, done = 0; plane < p->planes; plane += core->group->cores, done++) {
+    float *result = results[done & 1];
     double value = p->max ? -INFINITY : 0;
     for (int64_t first = 0; first < count; first += p->chunk, turn++) {
       int64_t some = braid_manycore_min(p->chunk, count - first);
