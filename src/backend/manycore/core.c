@@ -176,7 +176,7 @@ void braid_manycore_step(braid_manycore_core *core) {
     a->total += a->get + a->compute + a->put;
   }
   if (core->put.begin) core->put_before = core->put;
-  core->put = (braid_manycore_span){NULL};
+  core->put = (braid_manycore_span){.begin = NULL};
   a->get = a->put = a->compute = 0;
   a->steps++;
 }

@@ -201,6 +201,7 @@ static void global_run(braid_manycore_core *core, const void *plan) {
   }
 }
 
+_Static_assert(sizeof(pool_plan) <= BRAID_MANYCORE_PLAN_BYTES, "a plan holds it");
 static const braid_manycore_kernel kPool = {pool_plan_init, pool_run, NULL};
 static const braid_manycore_kernel kGlobal = {pool_plan_init, global_run, NULL};
 static const braid_kernel kKernels[] = {
