@@ -7,7 +7,7 @@ CC=gcc cmake --preset tsan -B build-ci-tsan -DBRAID_WERROR=ON -DCMAKE_C_FLAGS_RE
   -DBRAID_TEST_CACHE="${BRAID_BUILD:-$PWD/build-ci-tsan}/cache"
 # Not those that judge what kernels compute, or what ledgers of such kernels say.
 tests=$(find src/base src/device src/launch src/runtime src/train src/steering src/quantize src/backend/null \
-  src/backend/opencl plugins/onnxruntime \
+  src/backend/manycore src/backend/opencl plugins/onnxruntime \
   -name '*_test.c' -exec basename {} .c \; |
   grep -vE '^(cl_.*|foreign|manifest|arguments|differential|conformance_samples|ledger|audit|integer_train)_test$')
 # shellcheck disable=SC2086

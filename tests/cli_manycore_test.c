@@ -62,12 +62,18 @@ static void test_run(void **state) {
   discard(&o);
 }
 
+/* A profile says that times of a simulated device are none of this machine. */
+static void test_profile(void **state) {
+  (void)state;
+  outcome o = run_quietly("profile --db $/p.db --devices manycore --ops Relu --sizes small --seconds 0.01 --show");
+  expect_text(o.out, "manycore: energy: the device is simulated: its times are modelled");
+  discard(&o);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_text),
-      cmocka_unit_test(test_json),
-      cmocka_unit_test(test_refusals),
-      cmocka_unit_test(test_run),
+      cmocka_unit_test(test_text), cmocka_unit_test(test_json),    cmocka_unit_test(test_refusals),
+      cmocka_unit_test(test_run),  cmocka_unit_test(test_profile),
   };
   return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

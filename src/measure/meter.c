@@ -75,6 +75,10 @@ void braid_meter_init(braid_meter *meter, braid_device *device) {
   double value;
   *meter = (braid_meter){
       .device = device, .window = NAN, .idle_watts = NAN, .idle_watts_error = NAN, .counter = false, .power = false};
+  if (braid_device_get_info(device)->modelled) {
+    meter_refuse(meter, "the device is simulated: its times are modelled, and there is no energy to measure");
+    return;
+  }
   meter->counter = backend->read_energy && read_counter(meter, &value);
   meter->power = backend->read_power && read_power(meter, &value);
   if (!meter->counter && !meter->power) {

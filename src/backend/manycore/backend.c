@@ -15,6 +15,7 @@
 #include "backend/cpu/tables.h"
 #include "backend/manycore/cost.h"
 #include "backend/manycore/options.h"
+#include "backend/manycore/sw26010.h"
 #include "backend/manycore/team.h"
 #include "base/checked.h"
 #include "base/clock.h"
@@ -323,9 +324,15 @@ static braid_status run_kernel(manycore_device *device, const braid_task *task) 
   return status;
 }
 
-static braid_status transfer(void *to, const void *from, size_t bytes) {
+/* The management core copies, which reads all bytes and writes them. */
+static braid_status transfer(manycore_device *device, const braid_task *task, void *to, const void *from,
+                             size_t bytes) {
   if (!to || !from) return braid_fail(BRAID_OUT_OF_RANGE, "a transfer of %zu bytes does not fit", bytes);
+  int64_t begin_ns = braid_now_ns();
   memmove(to, from, bytes);
+  pthread_mutex_lock(&device->lock);
+  charge_task(device, task, braid_sw26010_management_seconds(0, 2.0 * (double)bytes, true), begin_ns);
+  pthread_mutex_unlock(&device->lock);
   return BRAID_OK;
 }
 
@@ -335,13 +342,13 @@ static braid_status manycore_run(void *context, const braid_task *task) {
   case BRAID_TASK_KERNEL:
     return run_kernel(context, task);
   case BRAID_TASK_WRITE:
-    return transfer(locate(target), task->host, target->bytes);
+    return transfer(context, task, locate(target), task->host, target->bytes);
   case BRAID_TASK_READ:
-    return transfer(task->host, locate(source), source->bytes);
+    return transfer(context, task, task->host, locate(source), source->bytes);
   case BRAID_TASK_COPY:
     return target->bytes < source->bytes
                ? braid_fail(BRAID_OUT_OF_RANGE, "%zu bytes do not fit into %zu", source->bytes, target->bytes)
-               : transfer(locate(target), locate(source), source->bytes);
+               : transfer(context, task, locate(target), locate(source), source->bytes);
   }
   return braid_fail(BRAID_UNSUPPORTED, "task kind %d", (int)task->kind);
 }

@@ -78,13 +78,17 @@ float *braid_manycore_take(braid_manycore_core *core, int64_t count) {
   return place;
 }
 
+/* Elements of the scratchpad from `local` on; 0: it does not lie there. */
+static int64_t elements_from(const braid_manycore_core *core, const float *local) {
+  uintptr_t at = (uintptr_t)local, begin = (uintptr_t)core->scratchpad, end = begin + core->group->scratchpad;
+  return local && at >= begin && at < end ? (int64_t)((end - at) / sizeof(float)) : 0;
+}
+
 /* Does the block lie in its operand, and in the scratchpad? */
 static bool is_allowed(braid_manycore_core *core, const float *local, const braid_manycore_block *block,
                        const char *verb) {
-  const uint8_t *at = (const uint8_t *)local;
   int64_t last = (block->rows - 1) * block->pitch + block->run;
-  if (!local || at < core->scratchpad ||
-      last > (int64_t)((core->group->scratchpad - (size_t)(at - core->scratchpad)) / sizeof(float)))
+  if (block->pitch < 0 || last > elements_from(core, local))
     core_fail(core, BRAID_OUT_OF_RANGE, "%s %" PRId64 " x %" PRId64 " numbers outside of its scratchpad", verb,
               block->rows, block->run);
   else if (!core->counts_only) {
@@ -97,28 +101,51 @@ static bool is_allowed(braid_manycore_core *core, const float *local, const brai
   return core->status == BRAID_OK;
 }
 
+/* Does what is put lie apart from what goes on being put? */
+static bool is_free(braid_manycore_core *core, const float *from, const braid_manycore_block *block) {
+  const float *end = from + (block->rows - 1) * block->pitch + block->run;
+  if (!core->put.begin || from < core->put.begin) core->put.begin = from;
+  if (!core->put.end || end > core->put.end) core->put.end = end;
+  const braid_manycore_span *before = &core->put_before;
+  if (core->two_buffers && before->begin && core->put.begin < before->end && core->put.end > before->begin)
+    core_fail(core, BRAID_INTERNAL, "puts from where the step before still does");
+  return core->status == BRAID_OK;
+}
+
 /* Runs that follow each other are one. */
 static int64_t run_bytes(const braid_manycore_block *block) {
   return (block->stride == block->run ? block->rows * block->run : block->run) * (int64_t)sizeof(float);
 }
 
-void braid_manycore_get(braid_manycore_core *core, float *to, const braid_manycore_block *from) {
-  if (from->rows <= 0 || from->run <= 0 || core->status != BRAID_OK || !is_allowed(core, to, from, "gets")) return;
-  int64_t bytes = from->rows * from->run * (int64_t)sizeof(float);
-  int sharers = from->sharers > 1 ? from->sharers : 1;
-  core->account.get += braid_sw26010_get_cycles((double)bytes / sharers, run_bytes(from));
-  if (sharers > 1) core->account.compute += braid_sw26010_share_cycles((double)bytes);
-  core->account.get_bytes += (bytes + sharers - 1) / sharers;
-  if (core->counts_only) return;
+static void get_block(braid_manycore_core *core, float *to, const braid_manycore_block *from) {
+  if (!is_allowed(core, to, from, "gets") || core->counts_only) return;
   const float *source = (const float *)(const void *)core->operands[from->operand].data + from->first;
   for (int64_t row = 0; row < from->rows; row++)
     memcpy(to + row * from->pitch, source + row * from->stride, (size_t)from->run * sizeof(float));
 }
 
+void braid_manycore_get_blocks(braid_manycore_core *core, float *to, const braid_manycore_block *from, int64_t count,
+                               int64_t stride, int64_t pitch) {
+  if (from->rows <= 0 || from->run <= 0 || core->status != BRAID_OK) return;
+  int64_t bytes = count * from->rows * from->run * (int64_t)sizeof(float);
+  int sharers = from->sharers > 1 ? from->sharers : 1;
+  core->account.get += braid_sw26010_get_cycles((double)bytes, run_bytes(from), sharers, core->group->cores);
+  if (sharers > 1) core->account.compute += braid_sw26010_share_cycles((double)bytes);
+  core->account.get_bytes += (bytes + sharers - 1) / sharers;
+  braid_manycore_block block = *from;
+  for (int64_t i = 0; i < count && core->status == BRAID_OK; i++, block.first += stride)
+    get_block(core, to + i * pitch, &block);
+}
+
+void braid_manycore_get(braid_manycore_core *core, float *to, const braid_manycore_block *from) {
+  braid_manycore_get_blocks(core, to, from, 1, 0, 0);
+}
+
 void braid_manycore_put(braid_manycore_core *core, const float *from, const braid_manycore_block *to) {
   if (to->rows <= 0 || to->run <= 0 || core->status != BRAID_OK || !is_allowed(core, from, to, "puts")) return;
+  if (!is_free(core, from, to)) return;
   int64_t bytes = to->rows * to->run * (int64_t)sizeof(float);
-  core->account.put += braid_sw26010_put_cycles((double)bytes, run_bytes(to));
+  core->account.put += braid_sw26010_put_cycles((double)bytes, run_bytes(to), core->group->cores);
   core->account.put_bytes += bytes;
   if (core->counts_only) return;
   float *target = (float *)(void *)core->operands[to->operand].data + to->first;
@@ -148,6 +175,8 @@ void braid_manycore_step(braid_manycore_core *core) {
   } else {
     a->total += a->get + a->compute + a->put;
   }
+  if (core->put.begin) core->put_before = core->put;
+  core->put = (braid_manycore_span){.begin = NULL};
   a->get = a->put = a->compute = 0;
   a->steps++;
 }

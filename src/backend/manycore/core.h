@@ -45,6 +45,11 @@ typedef struct braid_manycore_account {
   int64_t macs, steps;
 } braid_manycore_account;
 
+/* Elements of the scratchpad from `begin` to before `end`; none: NULL. */
+typedef struct braid_manycore_span {
+  const float *begin, *end;
+} braid_manycore_span;
+
 typedef struct braid_manycore_core {
   const braid_manycore_group *group;
   const char *kernel; /* its name, for sentences */
@@ -54,6 +59,8 @@ typedef struct braid_manycore_core {
   const braid_manycore_operand *operands;
   bool counts_only;
   bool two_buffers; /* set by the program: transfers overlap with computing */
+  /* What this step puts, and what the step did that put before: that goes on while this one computes what it puts. */
+  braid_manycore_span put, put_before;
   braid_status status;
   char detail[192];
   braid_manycore_account account;
@@ -74,6 +81,11 @@ void braid_manycore_core_begin(braid_manycore_core *core, const braid_manycore_g
  * address must not be read or written. */
 float *braid_manycore_take(braid_manycore_core *core, int64_t count);
 void braid_manycore_get(braid_manycore_core *core, float *to, const braid_manycore_block *from);
+/* `count` blocks, `stride` elements apart, and `pitch` in the scratchpad: cores that share them may fetch whole ones
+ * each. */
+void braid_manycore_get_blocks(braid_manycore_core *core, float *to, const braid_manycore_block *from, int64_t count,
+                               int64_t stride, int64_t pitch);
+/* With two buffers, puts of two steps must come from different places. */
 void braid_manycore_put(braid_manycore_core *core, const float *from, const braid_manycore_block *to);
 /* Accounts for a computation on the scratchpad, and says whether to do it. */
 bool braid_manycore_compute(braid_manycore_core *core, double cycles, int64_t macs);

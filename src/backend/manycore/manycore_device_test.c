@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 #include <math.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -150,6 +151,39 @@ static void test_times_are_the_models(void **state) {
   braid_graph_destroy(graph);
 }
 
+/* Outputs that are an input, or another output, are copied: by the management core's bandwidth, not by this machine's.
+ */
+static void test_copies_are_modelled(void **state) {
+  (void)state;
+  braid_graph *graph;
+  braid_session *session;
+  braid_desc desc;
+  braid_value_id x, y = 0, z = 0;
+  braid_node_id node;
+  OK(braid_desc_init(&desc, BRAID_F32, 2, (int64_t[]){30, 1000}));
+  OK(braid_graph_create(NULL, "copies", &graph));
+  OK(braid_graph_add_input(graph, "x", &desc, &x));
+  OK(braid_graph_add_node(graph, "Relu", "relu", &x, 1, &y, 1, &node));
+  OK(braid_graph_add_node(graph, "Identity", "same", &x, 1, &z, 1, &node));
+  OK(braid_graph_add_output(graph, y));
+  OK(braid_graph_add_output(graph, z));
+  OK(braid_session_create(graph, &(braid_session_options){.devices = "manycore"}, &session));
+  void *input = make_input(braid_session_input(session, 0), 0);
+  for (int i = 0; i < 5; i++) OK(braid_session_run(session, (const void *const[]){input}, NULL));
+  size_t copies = 0;
+  for (size_t i = 0; i < braid_session_plan_count(session); i++) {
+    braid_plan_line line = braid_session_plan(session, i);
+    assert_true(line.modelled && line.energy_uj > 0);
+    if (strcmp(line.kernel, "transfer") != 0) continue;
+    copies++;
+    assert_true(fabs(line.median_us - 2 * 120000 / 9.9e9 * 1e6) < 0.002); /* read and written */
+  }
+  assert_true(copies > 0);
+  free(input);
+  braid_session_destroy(session);
+  braid_graph_destroy(graph);
+}
+
 static void test_estimates_refuse(void **state) {
   (void)state;
   braid_graph *graph;
@@ -167,6 +201,64 @@ static void test_estimates_refuse(void **state) {
     elsewhere++;
   }
   assert_true(elsewhere >= 4); /* a convolution of 5 x 5 does not fit into 256 bytes; LRN has no kernel */
+  braid_graph_destroy(graph);
+}
+
+/* Runs of several executions at once, which share prepared kernels, and of which some are destroyed under way. */
+enum { kTogether = 3, kScores = 10 };
+typedef struct together {
+  braid_plan *plan;
+  const void *input;
+  float scores[kScores];
+  braid_status status;
+} together;
+
+static braid_status run_beside_dropped(together *own) {
+  braid_execution *execution, *dropped = NULL;
+  float unread[kScores];
+  braid_status status = braid_execution_create(own->plan, NULL, &execution);
+  if (status == BRAID_OK) status = braid_execution_create(own->plan, NULL, &dropped);
+  if (status == BRAID_OK) status = braid_execution_submit(dropped, &own->input, (void *[]){unread}, NULL, NULL);
+  if (status == BRAID_OK) status = braid_execution_run(execution, &own->input, (void *[]){own->scores});
+  braid_execution_destroy(dropped);
+  braid_execution_destroy(execution);
+  return status;
+}
+
+static void *run_together(void *context) {
+  together *own = context;
+  for (int i = 0; i < 4 && own->status == BRAID_OK; i++) own->status = run_beside_dropped(own);
+  return NULL;
+}
+
+static void test_executions_at_once(void **state) {
+  (void)state;
+  braid_graph *graph;
+  braid_machine *machine;
+  braid_desc desc;
+  together all[kTogether] = {{NULL}};
+  pthread_t threads[kTogether];
+  OK(braid_desc_init(&desc, BRAID_F32, 4, (int64_t[]){1, 3, 32, 32}));
+  OK(braid_model_load(NULL, BRAID_MODELS "/cifarnet.cfg", NULL, &graph));
+  outcome wanted = run_on(graph, "manycore");
+  assert_int_equal(wanted.count, kScores);
+  braid_machine_options options = {.devices = "manycore:threads=2"};
+  OK(braid_machine_create(NULL, &options, &machine));
+  OK(braid_plan_create(machine, graph, NULL, &all[0].plan));
+  void *input = make_input(&desc, 0);
+  for (int i = 0; i < kTogether; i++) {
+    all[i].plan = all[0].plan, all[i].input = input;
+    assert_int_equal(pthread_create(&threads[i], NULL, run_together, &all[i]), 0);
+  }
+  for (int i = 0; i < kTogether; i++) {
+    assert_int_equal(pthread_join(threads[i], NULL), 0);
+    OK(all[i].status);
+    assert_memory_equal(all[i].scores, wanted.numbers, sizeof all[i].scores);
+  }
+  free(input);
+  free(wanted.numbers);
+  braid_plan_release(all[0].plan);
+  braid_machine_release(machine);
   braid_graph_destroy(graph);
 }
 
@@ -199,7 +291,9 @@ int main(void) {
       cmocka_unit_test(test_networks),
       cmocka_unit_test(test_training_step),
       cmocka_unit_test(test_times_are_the_models),
+      cmocka_unit_test(test_copies_are_modelled),
       cmocka_unit_test(test_estimates_refuse),
+      cmocka_unit_test(test_executions_at_once),
       cmocka_unit_test(test_out_of_memory),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

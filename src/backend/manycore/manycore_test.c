@@ -334,10 +334,41 @@ static void run_wide(braid_manycore_core *core, const void *plan) {
   braid_manycore_get(core, some, &(braid_manycore_block){0, 0, 1, count, count, count, 1});
 }
 
+/* From and to where the scratchpad has ended. */
+static void run_behind(braid_manycore_core *core, const void *plan) {
+  (void)plan;
+  float *all = braid_manycore_take(core, (int64_t)(core->group->scratchpad / sizeof(float)));
+  braid_manycore_get(core, all + core->group->scratchpad / 4 + 16, &(braid_manycore_block){0, 0, 1, 16, 16, 16, 1});
+}
+
+static void run_behind_put(braid_manycore_core *core, const void *plan) {
+  (void)plan;
+  float *all = braid_manycore_take(core, (int64_t)(core->group->scratchpad / sizeof(float)));
+  braid_manycore_put(core, all + core->group->scratchpad / 4 + 16, &(braid_manycore_block){1, 0, 1, 16, 16, 16, 1});
+}
+
+/* The second row would come before the first. */
+static void run_backwards(braid_manycore_core *core, const void *plan) {
+  (void)plan;
+  float *some = braid_manycore_take(core, 16);
+  braid_manycore_get(core, some, &(braid_manycore_block){0, 0, 2, 8, 8, -8, 1});
+}
+
 static void run_far(braid_manycore_core *core, const void *plan) {
   (void)plan;
   float *some = braid_manycore_take(core, 16);
   braid_manycore_get(core, some, &(braid_manycore_block){0, 60, 1, 5, 5, 5, 1});
+}
+
+/* With two buffers, but one place that results are put from. */
+static void run_one_place(braid_manycore_core *core, const void *plan) {
+  (void)plan;
+  float *some = braid_manycore_take(core, 16);
+  for (int i = 0; i < 2 && core->id == 0; i++) {
+    if (braid_manycore_compute(core, 1, 0)) some[0] = 0;
+    braid_manycore_put(core, some, &(braid_manycore_block){0, i, 1, 1, 1, 1, 1});
+    braid_manycore_step(core);
+  }
 }
 
 static void run_far_put(braid_manycore_core *core, const void *plan) {
@@ -357,7 +388,11 @@ static void test_broken_programs_are_caught(void **state) {
       {run_overstepping, "core 5 of broken wrote outside of its scratchpad of 1024 bytes", BRAID_OUT_OF_RANGE},
       {run_before, "core 2 of broken wrote outside of its scratchpad", BRAID_OUT_OF_RANGE},
       {run_wide, "core 0 of broken gets 1 x 257 numbers outside of its scratchpad", BRAID_OUT_OF_RANGE},
+      {run_behind, "core 0 of broken gets 1 x 16 numbers outside of its scratchpad", BRAID_OUT_OF_RANGE},
+      {run_behind_put, "core 0 of broken puts 1 x 16 numbers outside of its scratchpad", BRAID_OUT_OF_RANGE},
+      {run_backwards, "core 0 of broken gets 2 x 8 numbers outside of its scratchpad", BRAID_OUT_OF_RANGE},
       {run_far, "core 0 of broken gets elements up to 65 of operand 0, which has 64", BRAID_OUT_OF_RANGE},
+      {run_one_place, "core 0 of broken puts from where the step before still does", BRAID_INTERNAL},
       {run_far_put, "core 0 of broken puts elements", BRAID_OUT_OF_RANGE},
   };
   braid_manycore_group group;
@@ -444,17 +479,122 @@ static void test_model_keeps_bounds(void **state) {
   double bytes = 2.0 * (1 << 22) * 4;
   ours = seconds_of(&f, NULL);
   assert_true(ours > bytes / 36.01e9 && ours < bytes / 25e9);
+  assert_true(seconds_of(&f, "cores=4096") > bytes / 36.01e9);
   clear(&f);
+}
+
+/* A node of each family of products whose multiply-adds the management core does. */
+typedef struct counted {
+  const char *op, *attribute;
+  int64_t values[2];
+  size_t outputs, inputs;
+  struct {
+    braid_dtype dtype;
+    int rank;
+    int64_t dims[4];
+  } input[8];
+} counted;
+
+static void expect_counted(const counted *c) {
+  fixture f = begin();
+  braid_value_id ids[8];
+  for (size_t i = 0; i < c->inputs; i++) {
+    ids[i] = -1;
+    if (c->input[i].dtype != BRAID_NONE)
+      add_typed(&f, ids, c->input[i].dtype, c->input[i].rank, c->input[i].dims);
+    else
+      f.inputs++;
+  }
+  finish(&f, c->op, ids, c->outputs);
+  if (c->attribute) set(&f, c->attribute, 2, c->values);
+  if (strcmp(c->op, "IntegerConv") == 0) {
+    ok(braid_graph_set_int(f.graph, f.node, "bits", 8));
+    ok(braid_graph_set_int(f.graph, f.node, "shift", 0));
+  }
+  fill(&f);
+  braid_node_desc node = describe(&f, f.operands);
+  double macs = (double)braid_graph_node_macs(f.graph, f.node);
+  if (!(macs > 0 && braid_manycore_operations(&node) == macs))
+    fail_msg("%s: %g multiply-adds, %g are counted", c->op, macs, braid_manycore_operations(&node));
+  clear(&f);
+}
+
+static void test_management_counts_multiply_adds(void **state) {
+  (void)state;
+  static const counted kNodes[] = {
+      {"Conv", NULL, {0}, 1, 2, {{BRAID_F32, 4, {2, 4, 9, 9}}, {BRAID_F32, 4, {6, 4, 3, 3}}}},
+      {"ConvTranspose", NULL, {0}, 1, 2, {{BRAID_F32, 4, {2, 4, 9, 9}}, {BRAID_F32, 4, {4, 6, 3, 3}}}},
+      {"ConvInteger", NULL, {0}, 1, 2, {{BRAID_U8, 4, {2, 4, 9, 9}}, {BRAID_I8, 4, {6, 4, 3, 3}}}},
+      {"QLinearConv",
+       NULL,
+       {0},
+       1,
+       8,
+       {{BRAID_U8, 4, {2, 4, 9, 9}},
+        {BRAID_F32, 0, {0}},
+        {BRAID_U8, 0, {0}},
+        {BRAID_I8, 4, {6, 4, 3, 3}},
+        {BRAID_F32, 0, {0}},
+        {BRAID_I8, 0, {0}},
+        {BRAID_F32, 0, {0}},
+        {BRAID_U8, 0, {0}}}},
+      {"MatMulInteger", NULL, {0}, 1, 2, {{BRAID_U8, 2, {30, 70}}, {BRAID_I8, 2, {70, 50}}}},
+      {"QLinearMatMul",
+       NULL,
+       {0},
+       1,
+       8,
+       {{BRAID_U8, 2, {30, 70}},
+        {BRAID_F32, 0, {0}},
+        {BRAID_U8, 0, {0}},
+        {BRAID_I8, 2, {70, 50}},
+        {BRAID_F32, 0, {0}},
+        {BRAID_I8, 0, {0}},
+        {BRAID_F32, 0, {0}},
+        {BRAID_U8, 0, {0}}}},
+      {"IntegerConv", NULL, {0}, 1, 2, {{BRAID_I8, 4, {2, 4, 9, 9}}, {BRAID_I8, 4, {6, 4, 3, 3}}}},
+      {"IntegerConv", NULL, {0}, 1, 2, {{BRAID_I8, 2, {20, 40}}, {BRAID_I8, 2, {60, 40}}}},
+      {"IntegerConvGradInput", "input_shape", {9, 9}, 2, 2, {{BRAID_I8, 4, {2, 6, 7, 7}}, {BRAID_I8, 4, {6, 4, 3, 3}}}},
+      {"IntegerConvGradFilter",
+       "kernel_shape",
+       {3, 3},
+       2,
+       2,
+       {{BRAID_I8, 4, {2, 4, 9, 9}}, {BRAID_I8, 4, {2, 6, 7, 7}}}},
+      {"RNN", NULL, {0}, 1, 3, {{BRAID_F32, 3, {5, 2, 3}}, {BRAID_F32, 3, {1, 4, 3}}, {BRAID_F32, 3, {1, 4, 4}}}},
+      {"GRU", NULL, {0}, 1, 3, {{BRAID_F32, 3, {5, 2, 3}}, {BRAID_F32, 3, {1, 12, 3}}, {BRAID_F32, 3, {1, 12, 4}}}},
+      {"LSTM", NULL, {0}, 1, 3, {{BRAID_F32, 3, {5, 2, 3}}, {BRAID_F32, 3, {1, 16, 3}}, {BRAID_F32, 3, {1, 16, 4}}}},
+      {"RNNGrad",
+       NULL,
+       {0},
+       2,
+       8,
+       {{BRAID_F32, 3, {5, 2, 3}},
+        {BRAID_F32, 3, {1, 4, 3}},
+        {BRAID_F32, 3, {1, 4, 4}},
+        {BRAID_NONE, 0, {0}},
+        {BRAID_NONE, 0, {0}},
+        {BRAID_NONE, 0, {0}},
+        {BRAID_NONE, 0, {0}},
+        {BRAID_F32, 4, {1, 5, 2, 4}}}},
+  };
+  for (size_t i = 0; i < sizeof kNodes / sizeof *kNodes; i++) expect_counted(&kNodes[i]);
 }
 
 static void test_transfers_by_hand(void **state) {
   (void)state;
   /* A core has a 64th of what was measured; between two sizes on a line; small runs take as long as one of 32 bytes. */
-  assert_float_equal((float)braid_sw26010_get_cycles(22.44e9 / 64, 256), 1.45e9f, 1e4);
-  assert_float_equal((float)braid_sw26010_put_cycles(36.01e9 / 64, 1 << 20), 1.45e9f, 1e4);
-  assert_float_equal((float)(braid_sw26010_get_cycles(4, 4) / braid_sw26010_get_cycles(32, 32)), 1.0f, 1e-5);
-  double middle = braid_sw26010_get_cycles(1, 1536);
+  assert_float_equal((float)braid_sw26010_get_cycles(22.44e9 / 64, 256, 1, 64), 1.45e9f, 1e4);
+  assert_float_equal((float)braid_sw26010_put_cycles(36.01e9 / 64, 1 << 20, 64), 1.45e9f, 1e4);
+  assert_float_equal((float)(braid_sw26010_get_cycles(4, 4, 1, 64) / braid_sw26010_get_cycles(32, 32, 1, 64)), 1.0f,
+                     1e-5);
+  double middle = braid_sw26010_get_cycles(1536, 1536, 1, 64) / 1536;
   assert_float_equal((float)middle, (float)(1.45e9 * 64 / ((29.79 + 31.32) / 2 * 1e9)), 1e-4);
+  /* More cores share the same memory. Of a block that 8 cores share, each gets a part, in runs of that part. */
+  assert_true(braid_sw26010_get_cycles(4096, 256, 1, 256) == 4 * braid_sw26010_get_cycles(4096, 256, 1, 64));
+  assert_true(braid_sw26010_put_cycles(4096, 256, 256) == 4 * braid_sw26010_put_cycles(4096, 256, 64));
+  assert_true(braid_sw26010_get_cycles(4096, 4096, 8, 64) == braid_sw26010_get_cycles(512, 512, 1, 64));
+  assert_true(braid_sw26010_get_cycles(4096, 256, 8, 64) == braid_sw26010_get_cycles(512, 256, 1, 64));
   /* Two buffers: of 3 steps with 10 cycles to get, 4 to compute and 5 to put, gets and puts go on beside computing. */
   braid_manycore_core core = {.two_buffers = true};
   for (int i = 0; i < 3; i++) {
@@ -495,6 +635,7 @@ int main(void) {
       cmocka_unit_test(test_broken_programs_are_caught),
       cmocka_unit_test(test_what_does_not_fit_is_refused),
       cmocka_unit_test(test_model_keeps_bounds),
+      cmocka_unit_test(test_management_counts_multiply_adds),
       cmocka_unit_test(test_transfers_by_hand),
       cmocka_unit_test(test_out_of_memory),
   };

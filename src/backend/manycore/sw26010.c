@@ -1,5 +1,6 @@
 #include "backend/manycore/sw26010.h"
 
+#include <math.h>
 #include <stddef.h>
 
 /* [2], Table 2: bandwidths measured on one core group, in GB/s, by the bytes of each run. */
@@ -27,18 +28,20 @@ static double bandwidth_at(int64_t run_bytes, bool put) {
   return low + part * (high - low);
 }
 
-static double transfer_cycles(double bytes, int64_t run_bytes, bool put) {
+static double transfer_cycles(double bytes, int64_t run_bytes, int cores, bool put) {
   if (bytes <= 0) return 0;
-  double own = bandwidth_at(run_bytes < 1 ? 1 : run_bytes, put) * 1e9 / BRAID_SW26010_CORES;
+  int sharers = cores > BRAID_SW26010_CORES ? cores : BRAID_SW26010_CORES;
+  double own = bandwidth_at(run_bytes < 1 ? 1 : run_bytes, put) * 1e9 / sharers;
   return bytes / own * BRAID_SW26010_HERTZ;
 }
 
-double braid_sw26010_get_cycles(double bytes, int64_t run_bytes) {
-  return transfer_cycles(bytes, run_bytes, false);
+double braid_sw26010_get_cycles(double bytes, int64_t run_bytes, int parts, int cores) {
+  double part = parts > 1 ? bytes / parts : bytes;
+  return transfer_cycles(part, (double)run_bytes > part ? (int64_t)ceil(part) : run_bytes, cores, false);
 }
 
-double braid_sw26010_put_cycles(double bytes, int64_t run_bytes) {
-  return transfer_cycles(bytes, run_bytes, true);
+double braid_sw26010_put_cycles(double bytes, int64_t run_bytes, int cores) {
+  return transfer_cycles(bytes, run_bytes, cores, true);
 }
 
 double braid_sw26010_share_cycles(double bytes) {

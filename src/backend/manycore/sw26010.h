@@ -28,10 +28,11 @@ enum {
   (15.371e6 / 40960) /* [1]: under LINPACK, by the number of nodes: a processor with its                               \
                         memory, network and its share of all else */
 
-/* Cycles of one core for transfers in runs of so many bytes, while all cores of the group transfer: a core has its
- * share of the group's bandwidth, also where others are idle. */
-double braid_sw26010_get_cycles(double bytes, int64_t run_bytes);
-double braid_sw26010_put_cycles(double bytes, int64_t run_bytes);
+/* Cycles of one core for transfers in runs of so many bytes, while all `cores` of the group transfer: a core has its
+ * share of the group's bandwidth, a 64th or, of more cores, less, also where others are idle. It gets one of `parts`
+ * parts of the bytes, whose runs are not longer than the part. */
+double braid_sw26010_get_cycles(double bytes, int64_t run_bytes, int parts, int cores);
+double braid_sw26010_put_cycles(double bytes, int64_t run_bytes, int cores);
 /* Passing a block on to other cores by registers. [2]: 256 bits per cycle; [3]: of double precision only, so that a
  * float32 takes the place of a float64. */
 double braid_sw26010_share_cycles(double bytes);

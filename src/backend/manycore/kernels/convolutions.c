@@ -29,8 +29,9 @@ static int64_t conv_tile_elements(const conv_plan *p, int64_t filters, int64_t d
   int64_t patch = p->direct ? channels * line : channels * extent(p, 1, down) * extent(p, 2, across);
   int64_t weights = filters * channels * p->volume;
   int64_t unfolded = p->direct ? 0 : channels * p->volume * line;
-  return buffers * (braid_manycore_room(patch) + braid_manycore_room(weights)) + braid_manycore_room(unfolded) +
-         braid_manycore_room(filters * line) + braid_manycore_room(filters);
+  return buffers * (braid_manycore_room(patch) + braid_manycore_room(weights) + braid_manycore_room(filters * line) +
+                    braid_manycore_room(filters)) +
+         braid_manycore_room(unfolded);
 }
 
 static int64_t fitting_channels(const conv_plan *p, int64_t filters, int64_t down, int64_t across, int buffers,
@@ -63,20 +64,21 @@ static double estimate_conv(const conv_plan *p, braid_manycore_grid grid, int64_
       p->geometry.batch * braid_manycore_quotient(w->output[1], down) * braid_manycore_quotient(w->output[2], across);
   double each = (double)braid_manycore_quotient(filter_tiles, grid.rows) *
                 (double)braid_manycore_quotient(pixel_tiles, grid.columns);
-  double weight_sharers = (double)braid_manycore_min(pixel_tiles, grid.columns);
-  double patch_sharers = p->geometry.groups == 1 ? (double)braid_manycore_min(filter_tiles, grid.rows) : 1;
+  int weight_sharers = (int)braid_manycore_min(pixel_tiles, grid.columns), cores = grid.rows * grid.columns;
+  int patch_sharers = p->geometry.groups == 1 ? (int)braid_manycore_min(filter_tiles, grid.rows) : 1;
   int64_t rows = braid_manycore_min(extent(p, 1, down), w->input[1]);
   int64_t columns = braid_manycore_min(extent(p, 2, across), w->input[2]);
   int64_t patch_run = columns == w->input[2] && w->kernel[1] > 1 ? rows * columns : columns;
-  double patch = braid_sw26010_get_cycles((double)(channels * rows * columns) * 4, patch_run * 4);
-  double weights = braid_sw26010_get_cycles((double)(filters * channels * p->volume) * 4, channels * p->volume * 4);
+  double patch = braid_sw26010_get_cycles((double)(channels * rows * columns) * 4, patch_run * 4, patch_sharers, cores);
+  double weights = braid_sw26010_get_cycles((double)(filters * channels * p->volume) * 4, channels * p->volume * 4,
+                                            weight_sharers, cores);
   double compute = braid_sw26010_product_cycles(filters, down * across, channels * p->volume);
   compute += unfold_cycles(p, channels, down, across);
   if (weight_sharers > 1) compute += braid_sw26010_share_cycles((double)(filters * channels * p->volume) * 4);
   if (patch_sharers > 1) compute += braid_sw26010_share_cycles((double)(channels * rows * columns) * 4);
   int64_t put_run = across == w->output[2] ? down * across : across;
-  double put = braid_sw26010_put_cycles((double)(filters * down * across) * 4, put_run * 4);
-  double gets = patch / patch_sharers + weights / weight_sharers;
+  double put = braid_sw26010_put_cycles((double)(filters * down * across) * 4, put_run * 4, cores);
+  double gets = patch + weights;
   double steps = (double)braid_manycore_quotient(p->channels, channels);
   if (buffers == 1) return each * (steps * (gets + compute) + put);
   double slot = gets + put / steps > compute ? gets + put / steps : compute;
@@ -151,7 +153,7 @@ static bool conv_plan_init(const braid_node_desc *node, const braid_manycore_gro
 /* --- the program ---------------------------------------------------------------------------------------------------
  */
 typedef struct conv_buffers {
-  float *patch[2], *weights[2], *unfolded, *result, *bias;
+  float *patch[2], *weights[2], *unfolded, *result[2], *bias[2];
 } conv_buffers;
 
 typedef struct conv_tile {
@@ -160,19 +162,20 @@ typedef struct conv_tile {
   /* Of the input, padding included, and the part of it that is there. */
   int64_t rows, columns, first_row, first_column, last_row, last_column;
   int weight_sharers, patch_sharers;
+  int buffer; /* of the result and the bias */
 } conv_tile;
 
 static bool conv_take(braid_manycore_core *core, const conv_plan *p, conv_buffers *out) {
   int64_t line = line_of(p->tile_down * p->tile_across);
   int64_t patch = p->direct ? line : extent(p, 1, p->tile_down) * extent(p, 2, p->tile_across);
-  *out = (conv_buffers){.result = NULL};
+  *out = (conv_buffers){.unfolded = NULL};
   for (int b = 0; b <= p->two_buffers; b++) {
     out->patch[b] = braid_manycore_take(core, p->tile_channels * patch);
     out->weights[b] = braid_manycore_take(core, p->tile_filters * p->tile_channels * p->volume);
+    out->result[b] = braid_manycore_take(core, p->tile_filters * line);
+    out->bias[b] = braid_manycore_take(core, p->tile_filters);
   }
   if (!p->direct) out->unfolded = braid_manycore_take(core, p->tile_channels * p->volume * line);
-  out->result = braid_manycore_take(core, p->tile_filters * line);
-  out->bias = braid_manycore_take(core, p->tile_filters);
   return core->status == BRAID_OK;
 }
 
@@ -204,17 +207,12 @@ static void get_patch(braid_manycore_core *core, const conv_plan *p, const conv_
   double zeros = braid_sw26010_vectors(channels * (t->rows * t->columns - rows * run));
   if (padded && braid_manycore_compute(core, braid_sw26010_pass_cycles(zeros, 1, 0), 0))
     memset(to, 0, (size_t)(channels * pitch) * sizeof(float));
-  for (int64_t c = 0; c < channels; c++) {
-    int64_t plane = t->image * p->geometry.inputs + t->group * p->channels + channel + c;
-    braid_manycore_block block = {0,
-                                  (plane * w->input[1] + row) * w->input[2] + column,
-                                  rows,
-                                  run,
-                                  step * w->input[2],
-                                  t->columns,
-                                  t->patch_sharers};
-    braid_manycore_get(core, to + c * pitch + t->first_row * t->columns + t->first_column, &block);
-  }
+  int64_t plane = t->image * p->geometry.inputs + t->group * p->channels + channel;
+  int64_t first = (plane * w->input[1] + row) * w->input[2] + column;
+  braid_manycore_get_blocks(
+      core, to + t->first_row * t->columns + t->first_column,
+      &(braid_manycore_block){0, first, rows, run, step * w->input[2], t->columns, t->patch_sharers}, channels,
+      w->input[1] * w->input[2], pitch);
 }
 
 /* Patch [channels][rows][columns] to [channels * window][line]. */
@@ -251,7 +249,7 @@ static void conv_chunk(braid_manycore_core *core, const conv_plan *p, const conv
   }
   braid_manycore_tile tile = {.a = buffers->weights[b],
                               .b = right,
-                              .c = buffers->result,
+                              .c = buffers->result[t->buffer],
                               .row_step = inner,
                               .column_step = 1,
                               .b_pitch = t->line,
@@ -265,15 +263,16 @@ static void conv_chunk(braid_manycore_core *core, const conv_plan *p, const conv
 
 static void begin_result(braid_manycore_core *core, const conv_plan *p, const conv_tile *t,
                          const conv_buffers *buffers) {
+  float *result = buffers->result[t->buffer], *bias = buffers->bias[t->buffer];
   if (p->has_bias) {
     int64_t filter = t->group * p->filters + t->filter;
-    braid_manycore_get(core, buffers->bias,
+    braid_manycore_get(core, bias,
                        &(braid_manycore_block){2, filter, 1, t->filters, t->filters, t->filters, t->weight_sharers});
   }
   double vectors = (double)t->filters * braid_sw26010_vectors(t->down * t->across);
   if (!braid_manycore_compute(core, braid_sw26010_pass_cycles(vectors, 1, 0), 0)) return;
   for (int64_t f = 0; f < t->filters; f++)
-    for (int64_t i = 0; i < t->line; i++) buffers->result[f * t->line + i] = p->has_bias ? buffers->bias[f] : 0;
+    for (int64_t i = 0; i < t->line; i++) result[f * t->line + i] = p->has_bias ? bias[f] : 0;
 }
 
 static void put_result(braid_manycore_core *core, const conv_plan *p, const conv_tile *t, const conv_buffers *buffers) {
@@ -281,7 +280,7 @@ static void put_result(braid_manycore_core *core, const conv_plan *p, const conv
   for (int64_t f = 0; f < t->filters; f++) {
     int64_t plane = t->image * p->geometry.outputs + t->group * p->filters + t->filter + f;
     int64_t first = (plane * w->output[1] + t->top) * w->output[2] + t->left;
-    braid_manycore_put(core, buffers->result + f * t->line,
+    braid_manycore_put(core, buffers->result[t->buffer] + f * t->line,
                        &(braid_manycore_block){p->result, first, t->down, t->across, w->output[2], t->across, 1});
   }
 }
@@ -306,12 +305,13 @@ static void conv_run(braid_manycore_core *core, const void *plan) {
   const braid_window *w = &p->geometry.window;
   int64_t down = braid_manycore_quotient(w->output[1], p->tile_down);
   int64_t across = braid_manycore_quotient(w->output[2], p->tile_across), places = down * across;
-  int64_t per_group = braid_manycore_quotient(p->filters, p->tile_filters), turn = 0;
+  int64_t per_group = braid_manycore_quotient(p->filters, p->tile_filters), turn = 0, tiles = 0;
   int64_t filter_tiles = per_group * p->geometry.groups, pixel_tiles = places * p->geometry.batch;
   int core_row = core->id / p->grid.columns, core_column = core->id % p->grid.columns;
   for (int64_t i = core_row; i < filter_tiles; i += p->grid.rows)
-    for (int64_t j = core_column; j < pixel_tiles; j += p->grid.columns) {
-      conv_tile t = {.image = j / places,
+    for (int64_t j = core_column; j < pixel_tiles; j += p->grid.columns, tiles++) {
+      conv_tile t = {.buffer = p->two_buffers ? (int)(tiles & 1) : 0,
+                     .image = j / places,
                      .group = i / per_group,
                      .filter = i % per_group * p->tile_filters,
                      .top = j % places / across * p->tile_down,

@@ -97,6 +97,7 @@ static void norm_run(braid_manycore_core *core, const void *plan) {
   }
 }
 
+_Static_assert(sizeof(norm_plan) <= BRAID_MANYCORE_PLAN_BYTES, "a plan holds it");
 static const braid_manycore_kernel kNorm = {norm_plan_init, norm_run, NULL};
 static const braid_kernel kKernels[] = {
     {.op = "BatchNormalization", .name = "core_batch_norm", .in_place = 1, .implementation = &kNorm},

@@ -183,9 +183,10 @@ static void global_run(braid_manycore_core *core, const void *plan) {
   int64_t count = braid_window_inputs(&p->window), turn = 0;
   if (!p->chunk) return;
   float *x[2] = {braid_manycore_take(core, p->chunk), braid_manycore_take(core, p->chunk)};
-  float *result = braid_manycore_take(core, 1);
+  float *results[2] = {braid_manycore_take(core, 1), braid_manycore_take(core, 1)};
   if (core->status != BRAID_OK) return;
-  for (int64_t plane = core->id; plane < p->planes; plane += core->group->cores) {
+  for (int64_t plane = core->id, done = 0; plane < p->planes; plane += core->group->cores, done++) {
+    float *result = results[done & 1];
     double value = p->max ? -INFINITY : 0;
     for (int64_t first = 0; first < count; first += p->chunk, turn++) {
       int64_t some = braid_manycore_min(p->chunk, count - first);
@@ -200,6 +201,7 @@ static void global_run(braid_manycore_core *core, const void *plan) {
   }
 }
 
+_Static_assert(sizeof(pool_plan) <= BRAID_MANYCORE_PLAN_BYTES, "a plan holds it");
 static const braid_manycore_kernel kPool = {pool_plan_init, pool_run, NULL};
 static const braid_manycore_kernel kGlobal = {pool_plan_init, global_run, NULL};
 static const braid_kernel kKernels[] = {

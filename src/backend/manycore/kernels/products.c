@@ -82,7 +82,7 @@ static int64_t tile_elements(const product_plan *p, int64_t rows, int64_t column
   int64_t left = braid_manycore_room(rows * inner), right = braid_manycore_room(inner * line);
   int64_t turned = p->transposed_b ? braid_manycore_room(columns * inner) : 0;
   int64_t result = braid_manycore_room(rows * line), added = p->has_c ? result : 0;
-  return buffers * (left + (p->transposed_b ? turned : right)) + (p->transposed_b ? right : 0) + result + added;
+  return buffers * (left + (p->transposed_b ? turned : right) + result + added) + (p->transposed_b ? right : 0);
 }
 
 /* The largest inner size that fits, in whole vectors of a transfer if it can be; 0: none. */
@@ -102,9 +102,9 @@ static int64_t fitting_inner(const product_plan *p, int64_t rows, int64_t column
   return even > 0 ? even : 1;
 }
 
-static double columns_cycles(int64_t rows, int64_t row_elements, bool put) {
-  double bytes = (double)rows * (double)row_elements * 4;
-  return put ? braid_sw26010_put_cycles(bytes, row_elements * 4) : braid_sw26010_get_cycles(bytes, row_elements * 4);
+/* Of a part of a block that so many cores share. */
+static double part_cycles(int64_t rows, int64_t row_elements, int parts, int cores) {
+  return braid_sw26010_get_cycles((double)rows * (double)row_elements * 4, row_elements * 4, parts, cores);
 }
 
 /* What the slowest core takes, roughly: the choice is made by it, costs are counted with the program (cost.h). */
@@ -114,14 +114,16 @@ static double estimate_tile(const product_plan *p, braid_manycore_grid grid, int
           tiles_across = braid_manycore_quotient(p->columns, columns);
   int64_t across = tiles_across * p->batches;
   int64_t each = braid_manycore_quotient(tiles_down, grid.rows) * braid_manycore_quotient(across, grid.columns);
-  double left_sharers = p->batches == 1 ? (double)braid_manycore_min(across, grid.columns) : 1;
-  double right_sharers = (double)braid_manycore_min(tiles_down, grid.rows);
-  double left = p->transposed_a ? columns_cycles(inner, rows, false) : columns_cycles(rows, inner, false);
-  double right = p->transposed_b ? columns_cycles(columns, inner, false) : columns_cycles(inner, columns, false);
+  int left_sharers = p->batches == 1 ? (int)braid_manycore_min(across, grid.columns) : 1;
+  int right_sharers = (int)braid_manycore_min(tiles_down, grid.rows), cores = grid.rows * grid.columns;
+  double left =
+      p->transposed_a ? part_cycles(inner, rows, left_sharers, cores) : part_cycles(rows, inner, left_sharers, cores);
+  double right = p->transposed_b ? part_cycles(columns, inner, right_sharers, cores)
+                                 : part_cycles(inner, columns, right_sharers, cores);
   double compute = braid_sw26010_product_cycles(rows, columns, inner);
   if (left_sharers > 1) compute += braid_sw26010_share_cycles((double)(rows * inner) * 4);
   if (right_sharers > 1) compute += braid_sw26010_share_cycles((double)(columns * inner) * 4);
-  double gets = left / left_sharers + right / right_sharers, put = columns_cycles(rows, columns, true);
+  double gets = left + right, put = braid_sw26010_put_cycles((double)(rows * columns) * 4, columns * 4, cores);
   double steps = (double)braid_manycore_quotient(p->inner ? p->inner : 1, inner);
   if (buffers == 1) return (double)each * (steps * (gets + compute) + put);
   double slot = gets + put / steps > compute ? gets + put / steps : compute;
@@ -167,25 +169,26 @@ static bool product_plan_init(const braid_node_desc *node, const braid_manycore_
 /* --- the program ---------------------------------------------------------------------------------------------------
  */
 typedef struct product_buffers {
-  float *left[2], *right[2], *turned, *result, *added;
+  float *left[2], *right[2], *turned, *result[2], *added[2];
 } product_buffers;
 
 typedef struct product_tile {
   int64_t batch, row, column, rows, columns, line; /* of the result */
   int64_t at_a, at_b;                              /* elements before its matrices */
   int left_sharers, right_sharers;
+  int buffer; /* of the result and C */
 } product_tile;
 
 static bool take_buffers(braid_manycore_core *core, const product_plan *p, product_buffers *out) {
   int64_t line = line_of(p->tile_columns);
-  *out = (product_buffers){.result = NULL};
+  *out = (product_buffers){.turned = NULL};
   for (int b = 0; b <= p->two_buffers; b++) {
     out->left[b] = braid_manycore_take(core, p->tile_rows * p->tile_inner);
     out->right[b] = braid_manycore_take(core, p->tile_inner * (p->transposed_b ? p->tile_columns : line));
+    out->result[b] = braid_manycore_take(core, p->tile_rows * line);
+    if (p->has_c) out->added[b] = braid_manycore_take(core, p->tile_rows * line);
   }
   if (p->transposed_b) out->turned = braid_manycore_take(core, p->tile_inner * line);
-  out->result = braid_manycore_take(core, p->tile_rows * line);
-  if (p->has_c) out->added = braid_manycore_take(core, p->tile_rows * line);
   return core->status == BRAID_OK;
 }
 
@@ -235,7 +238,7 @@ static void multiply_chunk(braid_manycore_core *core, const product_plan *p, con
   }
   braid_manycore_tile tile = {.a = buffers->left[b],
                               .b = right,
-                              .c = buffers->result,
+                              .c = buffers->result[t->buffer],
                               .row_step = p->transposed_a ? 1 : inner,
                               .column_step = p->transposed_a ? t->rows : 1,
                               .b_pitch = t->line,
@@ -250,7 +253,7 @@ static void multiply_chunk(braid_manycore_core *core, const product_plan *p, con
 /* alpha * result + beta * C */
 static void finish_tile(braid_manycore_core *core, const product_plan *p, const product_tile *t,
                         const product_buffers *buffers) {
-  float *y = buffers->result, *c = buffers->added;
+  float *y = buffers->result[t->buffer], *c = buffers->added[t->buffer];
   if (p->has_c) {
     int64_t rows = p->c_row ? t->rows : 1, run = p->c_column ? t->columns : 1;
     int64_t first = t->row * p->c_row + t->column * p->c_column;
@@ -269,7 +272,8 @@ static void finish_tile(braid_manycore_core *core, const product_plan *p, const 
 
 static void product_tile_run(braid_manycore_core *core, const product_plan *p, const product_tile *t,
                              const product_buffers *buffers, int64_t *turn) {
-  if (braid_manycore_compute(core, 0, 0)) memset(buffers->result, 0, (size_t)(t->rows * t->line) * sizeof(float));
+  float *result = buffers->result[t->buffer];
+  if (braid_manycore_compute(core, 0, 0)) memset(result, 0, (size_t)(t->rows * t->line) * sizeof(float));
   for (int64_t k = 0; k < p->inner; k += p->tile_inner, ++*turn) {
     int64_t inner = braid_manycore_min(p->tile_inner, p->inner - k);
     int b = p->two_buffers ? (int)(*turn & 1) : 0;
@@ -280,7 +284,7 @@ static void product_tile_run(braid_manycore_core *core, const product_plan *p, c
   }
   finish_tile(core, p, t, buffers);
   int64_t first = (t->batch * p->rows + t->row) * p->columns + t->column;
-  braid_manycore_put(core, buffers->result,
+  braid_manycore_put(core, result,
                      &(braid_manycore_block){p->result, first, t->rows, t->columns, p->columns, t->line, 1});
   braid_manycore_step(core);
 }
@@ -294,10 +298,13 @@ static void product_run(braid_manycore_core *core, const void *plan) {
   int core_row = core->id / p->grid.columns, core_column = core->id % p->grid.columns;
   int64_t down = braid_manycore_quotient(p->rows, p->tile_rows);
   int64_t each = braid_manycore_quotient(p->columns, p->tile_columns), across = each * p->batches;
-  int64_t turn = 0;
+  int64_t turn = 0, tiles = 0;
   for (int64_t i = core_row; i < down; i += p->grid.rows)
-    for (int64_t j = core_column; j < across; j += p->grid.columns) {
-      product_tile t = {.batch = j / each, .row = i * p->tile_rows, .column = j % each * p->tile_columns};
+    for (int64_t j = core_column; j < across; j += p->grid.columns, tiles++) {
+      product_tile t = {.buffer = p->two_buffers ? (int)(tiles & 1) : 0,
+                        .batch = j / each,
+                        .row = i * p->tile_rows,
+                        .column = j % each * p->tile_columns};
       t.rows = braid_manycore_min(p->tile_rows, p->rows - t.row);
       t.columns = braid_manycore_min(p->tile_columns, p->columns - t.column);
       t.line = line_of(t.columns);

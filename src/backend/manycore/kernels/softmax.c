@@ -130,6 +130,7 @@ static void softmax_run(braid_manycore_core *core, const void *plan) {
   }
 }
 
+_Static_assert(sizeof(softmax_plan) <= BRAID_MANYCORE_PLAN_BYTES, "a plan holds it");
 static const braid_manycore_kernel kSoftmax = {softmax_plan_init, softmax_run, NULL};
 static const braid_kernel kKernels[] = {
     {.op = "Softmax", .name = "core_softmax", .in_place = 1, .implementation = &kSoftmax},
