@@ -343,6 +343,7 @@ static fpga_program *make_program(launch *l) {
     build->attrs = l->kernel->attrs;
     build->input_count = l->input_count;
     build->output_count = (size_t)TF_NumOutputs(l->context);
+    build->divisor = -1;
     for (size_t i = 0; i < build->output_count; i++) build->share[i] = -1;
   }
   for (size_t i = 0; build && i < l->input_count && status == BRAID_OK; i++) {

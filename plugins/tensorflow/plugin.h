@@ -163,6 +163,7 @@ typedef struct fpga_build {
   size_t port_count;
   braid_layout result_layouts[FPGA_MAX_OPERANDS];
   bool given[FPGA_MAX_OPERANDS]; /* outputs */
+  int divisor;                   /* the input, of int64, in which a 0 is an error; -1: none */
   int share[FPGA_MAX_OPERANDS];  /* outputs that are an input under another shape: which; else -1 */
   braid_node_id node;            /* the last one made */
 } fpga_build;
@@ -179,6 +180,10 @@ typedef struct fpga_op {
 /* The ops, in tables of their files; the last has no name. */
 extern const fpga_op fpga_ops_elementwise[], fpga_ops_gradients[], fpga_ops_products[], fpga_ops_windows[],
     fpga_ops_norms[], fpga_ops_reductions[], fpga_ops_movement[], fpga_ops_shapes[];
+
+/* The constants of Selu, as TensorFlow has them. */
+#define FPGA_SELU_ALPHA 1.6732632423543772848170429916717
+#define FPGA_SELU_SCALE 1.0507009873554804934193349852946
 
 /* build.c */
 const fpga_attr *fpga_attr_find(const fpga_attr *attrs, const char *name);
@@ -232,6 +237,8 @@ typedef struct fpga_program {
   size_t *output_bytes;
   int *ports, *results; /* results: which of the op's outputs */
   int *share;
+  int divisor; /* as in fpga_build, and how many numbers it has */
+  int64_t divisor_count;
   bool brief, nothing; /* nothing: no element to compute */
   braid_plan *plan;
   braid_execution *execution;

@@ -113,6 +113,8 @@ braid_status fpga_program_create(fpga_device *device, const fpga_op *op, fpga_bu
     program->device = device;
     program->users = 1;
     program->output_count = build->output_count;
+    program->divisor = build->divisor;
+    if (build->divisor >= 0) program->divisor_count = braid_desc_count(&build->inputs[build->divisor].desc);
     pthread_mutex_init(&program->lock, NULL);
     status = make_plan(device, op, build, program);
   }
@@ -134,11 +136,21 @@ void fpga_program_release(fpga_program *program) {
   free(program);
 }
 
+static braid_status check_divisor(const fpga_program *program, const int64_t *divisor) {
+  for (int64_t i = 0; i < program->divisor_count; i++)
+    if (divisor[i] == 0) return braid_fail(BRAID_INVALID_ARGUMENT, "Integer division by zero");
+  return BRAID_OK;
+}
+
 braid_status fpga_program_run(fpga_program *program, const void *const *inputs, void *const *outputs) {
   static const int64_t kNothing[4]; /* where TensorFlow has no memory for a tensor without elements */
   const void *from[FPGA_MAX_OPERANDS];
   void *to[FPGA_MAX_OPERANDS];
   if (program->nothing) return BRAID_OK;
+  if (program->divisor >= 0) {
+    braid_status divisor = check_divisor(program, inputs[program->divisor]);
+    if (divisor != BRAID_OK) return divisor;
+  }
   for (size_t i = 0; i < program->port_count; i++) {
     const void *given = inputs[program->ports[i]];
     from[i] = given ? given : kNothing;
