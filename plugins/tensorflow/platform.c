@@ -26,9 +26,12 @@ static void allocate(const SP_Device *device, uint64_t size, int64_t memory_spac
   fpga_device *fpga = device_of(device);
   memory->struct_size = SP_DEVICE_MEMORY_BASE_STRUCT_SIZE;
   memory->opaque = fpga_memory_allocate(fpga->memory, size);
-  if (!memory->opaque && !fpga_stream_is_job()) { /* what is free is of other sizes */
-    fpga_device_wait(fpga);
-    fpga_memory_trim(fpga->memory);
+  if (!memory->opaque) { /* what is free is of other sizes */
+    fpga_device_make_room(fpga);
+    memory->opaque = fpga_memory_allocate(fpga->memory, size);
+  }
+  if (!memory->opaque) {
+    fpga_caches_drop_idle(fpga);
     memory->opaque = fpga_memory_allocate(fpga->memory, size);
   }
   memory->size = memory->opaque ? size : 0;

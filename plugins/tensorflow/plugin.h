@@ -7,6 +7,7 @@
  *   stream.c    streams, events: a queue each, with a thread for what is long
  *   platform.c  the callbacks of TensorFlow's StreamExecutor over these
  *   program.c   an op with given shapes, prepared: a small graph, its plan and an execution
+ *   cache.c     the programs of a kernel, by shape
  *   kernel.c    a TensorFlow kernel: attributes, programs by shape, launching
  *   build.c     helpers for the functions that describe an op as a graph (ops_*.c)
  *   python.c    the part in Python (braid_tensorflow.py), which is run when the library is loaded by Python */
@@ -42,8 +43,12 @@ void *fpga_memory_allocate(fpga_memory *memory, uint64_t bytes); /* NULL: out of
 void fpga_memory_free(fpga_memory *memory, void *address);
 void fpga_memory_trim(fpga_memory *memory); /* gives back what is free; nothing queued may use it any more */
 bool fpga_memory_has(fpga_memory *memory, const void *address);
+/* Counts memory that others allocated as this one's. False: it would be more than the limit. */
+bool fpga_memory_hold(fpga_memory *memory, int64_t bytes);
+void fpga_memory_let_go(fpga_memory *memory, int64_t bytes);
 typedef struct fpga_memory_stats {
   int64_t allocations, used, peak, largest, reserved, limit;
+  int64_t held; /* of `reserved` */
 } fpga_memory_stats;
 fpga_memory_stats fpga_memory_get_stats(fpga_memory *memory);
 
@@ -68,6 +73,8 @@ void fpga_load_drivers(void); /* drivers.c */
 bool fpga_device_is_cpu(const char *spec);
 fpga_device *fpga_device_get(size_t ordinal); /* NULL beyond the last */
 
+/* Gives back what the device's memory keeps free, after all queued work; nothing if this thread can't wait for that. */
+void fpga_device_make_room(fpga_device *device);
 /* Why there was no memory, as a sentence; returns `text`. */
 char *fpga_memory_describe(const fpga_device *device, uint64_t wanted, char *text, size_t bytes);
 
@@ -240,7 +247,10 @@ typedef struct fpga_program {
   int divisor; /* as in fpga_build, and how many numbers it has */
   int64_t divisor_count;
   bool brief, nothing; /* nothing: no element to compute */
+  int64_t bytes;       /* that it keeps, about */
+  bool counted;        /* these are held by the device's memory */
   braid_plan *plan;
+  braid_weights *weights; /* its constants */
   braid_execution *execution;
   pthread_mutex_t lock; /* of the execution: one run at a time */
   size_t users;         /* atomic: jobs, and the kernel */
@@ -250,6 +260,23 @@ typedef struct fpga_program {
 braid_status fpga_program_create(fpga_device *device, const fpga_op *op, fpga_build *build, fpga_program **out);
 void fpga_program_release(fpga_program *program);
 braid_status fpga_program_run(fpga_program *program, const void *const *inputs, void *const *outputs);
+
+/* --- caches of programs --------------------------------------------------------------------------------------------
+ */
+typedef struct fpga_cache {
+  pthread_mutex_t lock;
+  fpga_program *programs;
+  struct fpga_cache *before, *next; /* of all kernels */
+} fpga_cache;
+
+void fpga_cache_init(fpga_cache *cache);
+void fpga_cache_deinit(fpga_cache *cache);
+/* The caller holds the cache's lock for find and add. NULL: there is none. */
+fpga_program *fpga_cache_find(fpga_cache *cache, const fpga_device *device, const int64_t *key, size_t bytes);
+void fpga_cache_add(fpga_cache *cache,
+                    fpga_program *program); /* takes the reference; drops the one used least lately */
+void fpga_cache_remove(fpga_cache *cache, fpga_program *program);
+void fpga_caches_drop_idle(const fpga_device *device); /* its programs that nobody is using, of all kernels */
 
 /* Made of braid_tensorflow.py by the build. */
 typedef struct fpga_text {

@@ -100,14 +100,15 @@ def out_of_memory():
         assert float(tf.reduce_sum(tf.ones((100, 100)))) == 10000
 
 
+def held():
+    """The bytes that this process has in memory."""
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
 def memory_returns():
     """What one size has freed is there for other sizes: the process holds no more than the device may."""
     from common import np, put, tf
-
-    def held():
-        with open("/proc/self/statm") as file:
-            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-
     most = 0
     put(np.ones(90 << 18, np.float32), "/CPU:0")
     before = held()
@@ -119,6 +120,25 @@ def memory_returns():
             assert float(tf.reduce_sum(tf.fill(((megabytes << 18) + megabytes,), 2.0)[-2:])) == 4
         most = max(most, held() - before)
     assert most < 250e6, f"{most} bytes more than before; BRAID_TF_MEMORY is 120000000"
+
+
+def prepared_ops():
+    """What is kept for the next call of an op with the same shapes is in the limit, and makes way for other shapes, ops
+    and tensors."""
+    from common import expect, np, put, tf
+    x, image = put(np.ones((1 << 20) + 64, np.float32), "/FPGA:0"), put(np.ones((1, 64, 9000, 2), np.float32), "/FPGA:0")
+    most = held()
+    with tf.device("/FPGA:0"):
+        for i in range(64):
+            assert float(tf.raw_ops.ZerosLike(x=x[i:]).numpy()[-1]) == 0
+            assert tf.raw_ops.LRN(input=image[:, :, i * 100:]).shape[2] == 9000 - i * 100
+            most = max(most, held())
+            if i == 0:
+                before = held()
+        assert float(tf.reduce_sum(tf.ones((5 << 20,)))) == 5 << 20
+        assert most - before < 100e6, f"{most - before} bytes more than after the first shape; BRAID_TF_MEMORY is 60000000"
+        expect(tf.errors.ResourceExhaustedError, "by prepared ops", lambda: tf.ones((20 << 20,)))
+        assert float(tf.reduce_sum(tf.raw_ops.ZerosLike(x=x))) == 0
 
 
 def failures():
@@ -270,6 +290,7 @@ CASES = {
     refused_update: {},
     out_of_memory: {"BRAID_TF_MEMORY": "4000000"},
     memory_returns: {"BRAID_TF_MEMORY": "120000000"},
+    prepared_ops: {"BRAID_TF_MEMORY": "60000000"},
     failures: {},
     passed_failure: {"BRAID_TF_DEVICES": "cpu:threads=1 cpu:threads=1"},
     names_kept: {},
