@@ -1,5 +1,6 @@
 /* The platform "FPGA" for TensorFlow's StreamExecutor. Every callback that TensorFlow checks is there: a missing one
  * ends the process. Nothing here fails at load: without hardware there are 0 devices. */
+#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -373,6 +374,10 @@ static void destroy_platform_fns(SP_PlatformFns *fns) {
 }
 
 FPGA_EXPORT void SE_InitPlugin(SE_PlatformRegistrationParams *params, TF_Status *status) {
+  if (!fpga_load_openmp()) {
+    TF_SetStatus(status, TF_FAILED_PRECONDITION, dlerror());
+    return;
+  }
   params->platform->struct_size = SP_PLATFORM_STRUCT_SIZE;
   params->platform->name = FPGA_TYPE;
   params->platform->type = FPGA_TYPE;

@@ -3,6 +3,7 @@
  *
  *   devices.c   which virtual devices there are, and the machine of each
  *   drivers.c   drivers of OpenCL, loaded so that TensorFlow's symbols do not disturb them
+ *   openmp.c    OpenMP, loaded so that its threads do not spin for long
  *   memory.c    memory of a device, in size classes
  *   stream.c    streams, events: a queue each, with a thread for what is long
  *   platform.c  the callbacks of TensorFlow's StreamExecutor over these
@@ -294,6 +295,7 @@ FPGA_EXPORT int braid_tf_most_at_once(void);
 FPGA_EXPORT void braid_tf_updates_are_assignments(void);
 FPGA_EXPORT void TF_InitKernel(void);
 
+bool fpga_load_openmp(void); /* before anything else; false: dlerror says why not */
 void fpga_register_kernels(void);
 void fpga_register_variables(void);
 void fpga_run_python(void);

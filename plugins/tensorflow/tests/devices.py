@@ -185,6 +185,32 @@ def names_kept():
         assert getattr(__main__, name, None) == name, name
 
 
+def short_spins():
+    """OpenMP, which prints what it read when it is loaded, lets its threads spin for a short time unless the user says
+    otherwise; programs that are started afterwards know nothing of it."""
+    script = ("from common import tf\nimport os\nwith tf.device('/FPGA:0'):\n"
+              "  assert float(tf.reduce_sum(tf.matmul(tf.ones((300, 300)), tf.ones((300, 300))))) == 300 ** 3\n"
+              "os.system('echo the child has [$GOMP_SPINCOUNT]')")
+
+    def said(**settings):
+        kept = {name: value for name, value in os.environ.items() if name not in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")}
+        done = subprocess.run([sys.executable, "-c", script], env={**kept, "OMP_DISPLAY_ENV": "verbose", **settings},
+                              cwd=os.path.dirname(os.path.abspath(__file__)), text=True, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT)
+        assert done.returncode == 0, done.stdout
+        return done.stdout
+
+    text = said()
+    if "GOMP_SPINCOUNT" not in text:
+        print("skipped: OpenMP is not GNU's")
+        return
+    assert "GOMP_SPINCOUNT = '10000'" in text and "the child has []" in text, text
+    text = said(GOMP_SPINCOUNT="77")
+    assert "GOMP_SPINCOUNT = '77'" in text and "the child has [77]" in text, text
+    assert "GOMP_SPINCOUNT = '10000'" not in said(OMP_WAIT_POLICY="active")
+    assert "GOMP_SPINCOUNT = '10000'" not in said(LD_PRELOAD="libgomp.so.1")
+
+
 def device_lost():
     """A card that does not answer in time; the other device goes on."""
     from common import expect, normal, put, tf
@@ -294,6 +320,7 @@ CASES = {
     failures: {},
     passed_failure: {"BRAID_TF_DEVICES": "cpu:threads=1 cpu:threads=1"},
     names_kept: {},
+    short_spins: {},
     device_lost: {"BRAID_TF_DEVICES": "opencl0:deadline_ms=1 cpu"},
     opencl: {"BRAID_TF_DEVICES": "opencl0.0:parts=2 opencl0.1:parts=2"},
     foreign_kernels: {"BRAID_TF_DEVICES": "opencl0:manifest=$/add.yaml"},
