@@ -41,6 +41,34 @@ def missing_kernels():
     assert "Relu" not in found and "AddV2" not in found, found
 
 
+def logged():
+    """On request the log says once of each op without a kernel that it runs elsewhere, and why."""
+    import logging
+    from common import normal, put, tf
+    said = []
+    logging.getLogger("braid_tensorflow").addHandler(type("", (logging.Handler,), {
+        "emit": lambda self, record: said.append(record.getMessage())})())
+
+    @tf.function
+    def function(x):
+        return tf.nn.relu(x) + tf.cast(tf.cast(x, tf.complex64), tf.float32)
+
+    x = put(normal(3, 3), "/FPGA:0")
+    with tf.device("/CPU:0"):
+        tf.linalg.det(tf.ones((3, 3)))
+    assert not [text for text in said if "Determinant" in text], said
+    with tf.device("/FPGA:0"):
+        for _ in range(2):
+            assert tf.linalg.det(x + x).device.endswith("CPU:0")
+            assert function(x).shape == (3, 3)
+            assert function(x[:2]).shape == (2, 3)
+    told = [text for text in said if "Determinant" in text]
+    assert told == ["TensorFlow runs MatrixDeterminant elsewhere than on FPGA devices: no kernel for FPGA devices"], said
+    assert len([text for text in said if "Cast" in text and "DstT is complex64" in text]) == 1, said
+    assert len(set(said)) == len(said), said
+    assert not [text for text in said if "Relu" in text or "AddV2" in text or "__inference" in text], said
+
+
 def overlap():
     """Branches on two devices run at the same time, in eager mode too: launching returns before the work is done."""
     import time
@@ -311,6 +339,7 @@ CASES = {
     platform_file: {"BRAID_TF_PLATFORM": "$/platform.yaml"},
     plans: {"BRAID_TF_PLATFORM": "$/platform.yaml"},
     missing_kernels: {},
+    logged: {"BRAID_TF_LOG_MISSING": "1"},
     overlap: {"BRAID_TF_DEVICES": "cpu:threads=1 cpu:threads=1"},
     synchronous: {"BRAID_TF_SYNCHRONOUS": "1"},
     refused_update: {},
