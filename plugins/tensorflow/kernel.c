@@ -333,6 +333,7 @@ static fpga_program *make_program(launch *l) {
     size_t bytes = l->key_words * sizeof *l->key;
     program->key = malloc(bytes + 1);
     program->key_bytes = bytes;
+    program->bytes += (int64_t)bytes;
     if (program->key) {
       memcpy(program->key, key_of(l), bytes);
       return program;
