@@ -3,9 +3,9 @@
  * spin when it is loaded, which is before any code of a library that is linked with it runs. */
 #include <dlfcn.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "../spins.h"
 #include "api.h"
 
 typedef OrtStatus *create_function(const char *name, const OrtApiBase *base, const OrtLogger *logger, void **factories,
@@ -17,27 +17,10 @@ BRAID_API release_function ReleaseEpFactory;
 
 static void *g_provider; /* stays loaded, linked so; the framework calls the entry points under a lock */
 
-static bool openmp_is_loaded(void) {
-  void *library = dlopen("libgomp.so.1", RTLD_LAZY | RTLD_NOLOAD);
-  if (library) dlclose(library);
-  return library != NULL;
-}
-
-/* Threads that wait for others spin about 15 ms before they sleep, which makes small networks many times slower where
- * other programs use the CPUs, too. Half a millisecond bridges the gaps between kernels, as in the braid command. The
- * variable is there while the libraries are loaded, and not afterwards. What the user has set counts. */
-static bool spins_shorten(void) {
-  if (getenv("GOMP_SPINCOUNT") || getenv("OMP_WAIT_POLICY") || openmp_is_loaded()) return false;
-  return setenv("GOMP_SPINCOUNT", "10000", 0) == 0;
-}
-
 /* A function of the provider; NULL: `text` says why there is none. */
 static void *provider_function(const char *name, char *text, size_t size) {
-  if (!g_provider) {
-    bool shortened = spins_shorten();
-    g_provider = dlopen("libbraid_onnxruntime_provider.so", RTLD_NOW | RTLD_LOCAL); /* by this file's own search path */
-    if (shortened) (void)unsetenv("GOMP_SPINCOUNT");
-  }
+  if (!g_provider) /* by this file's own search path */
+    g_provider = braid_load_with_short_spins("libbraid_onnxruntime_provider.so");
   void *function = g_provider ? dlsym(g_provider, name) : NULL;
   if (!function) snprintf(text, size, "Braid: the provider cannot be loaded: %s", dlerror());
   return function;

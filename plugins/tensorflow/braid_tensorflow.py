@@ -10,6 +10,8 @@ import ctypes
 import importlib.abc
 import importlib.util
 import json
+import logging
+import os
 import sys
 
 _library = ctypes.CDLL(__file__)
@@ -43,30 +45,58 @@ def most_at_once():
     return _library.braid_tf_most_at_once()
 
 
-def _reason(node, kernels):
-    """Why none of the op's kernels for our devices takes the node; None: one does."""
-    from tensorflow.python.framework import dtypes
-    ours = [kernel for kernel in kernels if kernel.device_type in ("FPGA", "DEFAULT")]
-    reasons = []
+def _reason(op, types):
+    """Why none of the op's kernels for our devices takes a node with these types; None: one does, or it is a function."""
+    from tensorflow.python.framework import dtypes, kernels
+    registered = kernels.get_registered_kernels_for_op(op).kernel
+    ours, reasons = [kernel for kernel in registered if kernel.device_type in ("FPGA", "DEFAULT")], []
+    if not registered:
+        return None
     for kernel in ours:
-        wrong = [f"{limit.name} is {dtypes.as_dtype(node.attr[limit.name].type).name}" for limit in kernel.constraint
-                 if node.attr[limit.name].type and node.attr[limit.name].type not in limit.allowed_values.list.type]
+        wrong = [f"{limit.name} is {dtypes.as_dtype(types[limit.name]).name}" for limit in kernel.constraint
+                 if types.get(limit.name) and types[limit.name] not in limit.allowed_values.list.type]
         if not wrong:
             return None
         reasons += wrong
     return "; ".join(sorted(set(reasons))) if ours else "no kernel for FPGA devices"
 
 
+def _types(node):
+    return {name: value.type for name, value in node.attr.items()}
+
+
 def missing(function):
     """What of a tf.function's concrete function TensorFlow will run elsewhere, and why: {"Bitcast": "no kernel ..."}."""
-    from tensorflow.python.framework import kernels
     graph = function.graph.as_graph_def()
     result = {}
     for node in list(graph.node) + [node for part in graph.library.function for node in part.node_def]:
-        reason = _reason(node, kernels.get_registered_kernels_for_op(node.op).kernel)
+        reason = _reason(node.op, _types(node))
         if reason and node.op != "Placeholder":
             result.setdefault(node.op, set()).add(reason)
     return {op: ", or ".join(sorted(reasons)) for op, reasons in result.items()}
+
+
+def log_missing():
+    """From now on the log "braid_tensorflow" says once of every op that is called or traced outside of a CPU scope and
+    has no kernel for FPGA devices that TensorFlow runs it elsewhere, and why. Eager ops take longer for it."""
+    from tensorflow.python.eager import context
+    from tensorflow.python.framework import op_callbacks
+    log, told = logging.getLogger("braid_tensorflow"), set()
+
+    def look(op, inputs, attrs, outputs, op_name=None, graph=None):
+        if graph is None:
+            device, types = context.context().device_name, dict(zip(attrs[::2], attrs[1::2]))
+            types = {name: value for name, value in types.items() if isinstance(value, int)}
+        elif outputs:
+            device, types = outputs[0].op.device, _types(outputs[0].op.node_def)
+        else:
+            return
+        reason = None if op == "Placeholder" or "CPU" in (device or "") else _reason(op, types)
+        if reason and (op, reason) not in told:
+            told.add((op, reason))
+            log.warning("TensorFlow runs %s elsewhere than on FPGA devices: %s", op, reason)
+
+    op_callbacks.add_op_callback(look)
 
 
 def devices():
@@ -212,6 +242,8 @@ class _AfterImport(importlib.abc.MetaPathFinder):
 
 
 _update_by_assignment()
+if os.environ.get("BRAID_TF_LOG_MISSING", "0") not in ("", "0"):
+    log_missing()
 for _name in [name for name in _CHANGES if name in sys.modules]:
     _CHANGES.pop(_name)(sys.modules[_name])
 if _CHANGES:

@@ -223,12 +223,19 @@ size_t braid_tf_devices(char *text, size_t bytes) {
   return used;
 }
 
+void fpga_device_make_room(fpga_device *device) {
+  if (fpga_stream_is_job()) return;
+  fpga_device_wait(device);
+  fpga_memory_trim(device->memory);
+}
+
 char *fpga_memory_describe(const fpga_device *device, uint64_t wanted, char *text, size_t bytes) {
   fpga_memory_stats stats = fpga_memory_get_stats(device->memory);
   char limit[64] = "the machine has no more";
   if (stats.limit) snprintf(limit, sizeof limit, "BRAID_TF_MEMORY allows %lld", (long long)stats.limit);
-  snprintf(text, bytes, "FPGA:%d (%s) is out of memory: %llu bytes requested, %lld in use, %s", device->ordinal,
-           device->spec, (unsigned long long)wanted, (long long)stats.used, limit);
+  snprintf(text, bytes, "FPGA:%d (%s) is out of memory: %llu bytes requested, %lld in use, %lld by prepared ops, %s",
+           device->ordinal, device->spec, (unsigned long long)wanted, (long long)stats.used, (long long)stats.held,
+           limit);
   return text;
 }
 

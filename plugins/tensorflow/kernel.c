@@ -6,7 +6,7 @@
 
 #include "plugin.h"
 
-enum { kMostOps = 256, kMostPrograms = 64, kKeyWords = 192, kMostConstantBytes = 64 << 10 };
+enum { kMostOps = 256, kKeyWords = 192, kMostConstantBytes = 64 << 10 };
 
 typedef struct fpga_kernel {
   const fpga_op *op;
@@ -16,7 +16,7 @@ typedef struct fpga_kernel {
   bool host_known;                     /* atomic, from the first call on */
   pthread_mutex_t lock;                /* of what follows, until it is known */
   uint8_t host[FPGA_MAX_OPERANDS / 8]; /* bit i: input i is in host memory */
-  fpga_program *programs;              /* the one used last first */
+  fpga_cache cache;
 } fpga_kernel;
 
 /* --- counters ------------------------------------------------------------------------------------------------------
@@ -165,11 +165,7 @@ static void read_attrs(TF_OpKernelConstruction *context, const char *list, fpga_
 static void kernel_delete(void *self) {
   fpga_kernel *kernel = self;
   if (!kernel) return;
-  while (kernel->programs) {
-    fpga_program *program = kernel->programs;
-    kernel->programs = program->next;
-    fpga_program_release(program);
-  }
+  fpga_cache_deinit(&kernel->cache);
   for (fpga_attr *attr = kernel->attrs; attr->name; attr++) free((char *)attr->name);
   pthread_mutex_destroy(&kernel->lock);
   free(kernel);
@@ -181,6 +177,7 @@ static void *kernel_create(const fpga_op *op, size_t index, TF_OpKernelConstruct
   if (kernel) {
     *kernel = (fpga_kernel){.op = op, .index = index};
     pthread_mutex_init(&kernel->lock, NULL);
+    fpga_cache_init(&kernel->cache);
     TF_StringView name = TF_OpKernelConstruction_GetName(context);
     snprintf(kernel->name, sizeof kernel->name, "%.*s", (int)(name.len < 120 ? name.len : 120), name.data);
     read_attrs(context, op->attrs, kernel->attrs, status);
@@ -309,32 +306,6 @@ static const int64_t *key_of(const launch *l) {
   return l->long_key ? l->long_key : l->key;
 }
 
-/* With the lock held. */
-static fpga_program *find_program(launch *l) {
-  fpga_kernel *kernel = l->kernel;
-  size_t bytes = l->key_words * sizeof *l->key;
-  for (fpga_program **link = &kernel->programs; *link; link = &(*link)->next) {
-    fpga_program *program = *link;
-    if (program->key_bytes != bytes || program->device != l->device || memcmp(program->key, key_of(l), bytes) != 0)
-      continue;
-    *link = program->next;
-    program->next = kernel->programs;
-    return kernel->programs = program;
-  }
-  return NULL;
-}
-
-/* With the lock held: drops those used least lately. */
-static void keep_few(fpga_kernel *kernel) {
-  fpga_program *at = kernel->programs;
-  for (int i = 1; at && i < kMostPrograms; i++) at = at->next;
-  while (at && at->next) {
-    fpga_program *old = at->next;
-    at->next = old->next;
-    fpga_program_release(old);
-  }
-}
-
 static fpga_program *make_program(launch *l) {
   fpga_build *build = calloc(1, sizeof *build);
   fpga_program *program = NULL;
@@ -343,6 +314,7 @@ static fpga_program *make_program(launch *l) {
     build->attrs = l->kernel->attrs;
     build->input_count = l->input_count;
     build->output_count = (size_t)TF_NumOutputs(l->context);
+    build->divisor = -1;
     for (size_t i = 0; i < build->output_count; i++) build->share[i] = -1;
   }
   for (size_t i = 0; build && i < l->input_count && status == BRAID_OK; i++) {
@@ -361,6 +333,7 @@ static fpga_program *make_program(launch *l) {
     size_t bytes = l->key_words * sizeof *l->key;
     program->key = malloc(bytes + 1);
     program->key_bytes = bytes;
+    program->bytes += (int64_t)bytes;
     if (program->key) {
       memcpy(program->key, key_of(l), bytes);
       return program;
@@ -372,19 +345,38 @@ static fpga_program *make_program(launch *l) {
   return NULL;
 }
 
+/* Programs are in the device's limit of memory. */
+static bool count_program(launch *l, fpga_program *program) {
+  fpga_memory *memory = l->device->memory;
+  bool fits = fpga_memory_hold(memory, program->bytes);
+  if (!fits) {
+    fpga_device_make_room(l->device);
+    fits = fpga_memory_hold(memory, program->bytes);
+  }
+  if (!fits) {
+    fpga_caches_drop_idle(l->device);
+    fits = fpga_memory_hold(memory, program->bytes);
+  }
+  program->counted = fits;
+  if (fits) return true;
+  char text[FPGA_DETAIL];
+  launch_fail(l, TF_RESOURCE_EXHAUSTED, fpga_memory_describe(l->device, (uint64_t)program->bytes, text, sizeof text));
+  return false;
+}
+
 /* The program for these shapes, with a reference for the caller; NULL after a failure. */
 static fpga_program *get_program(launch *l) {
-  fpga_kernel *kernel = l->kernel;
-  pthread_mutex_lock(&kernel->lock);
-  fpga_program *program = find_program(l);
-  if (!program && (program = make_program(l))) {
-    program->next = kernel->programs;
-    kernel->programs = program;
-    keep_few(kernel);
-  }
+  fpga_cache *cache = &l->kernel->cache;
+  pthread_mutex_lock(&cache->lock);
+  fpga_program *program = fpga_cache_find(cache, l->device, key_of(l), l->key_words * sizeof *l->key);
+  bool made = !program && (program = make_program(l));
+  if (made) fpga_cache_add(cache, program);
   if (program) __atomic_add_fetch(&program->users, 1, __ATOMIC_RELAXED);
-  pthread_mutex_unlock(&kernel->lock);
-  return program;
+  pthread_mutex_unlock(&cache->lock);
+  if (!made || count_program(l, program)) return program;
+  fpga_cache_remove(cache, program);
+  fpga_program_release(program);
+  return NULL;
 }
 
 /* --- launching -----------------------------------------------------------------------------------------------------

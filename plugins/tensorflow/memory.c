@@ -105,6 +105,22 @@ void fpga_memory_free(fpga_memory *memory, void *address) {
   pthread_mutex_unlock(&memory->lock);
 }
 
+bool fpga_memory_hold(fpga_memory *memory, int64_t bytes) {
+  pthread_mutex_lock(&memory->lock);
+  fpga_memory_stats *stats = &memory->stats;
+  bool fits = !stats->limit || stats->reserved + bytes <= stats->limit;
+  if (fits) stats->reserved += bytes, stats->held += bytes;
+  pthread_mutex_unlock(&memory->lock);
+  return fits;
+}
+
+void fpga_memory_let_go(fpga_memory *memory, int64_t bytes) {
+  pthread_mutex_lock(&memory->lock);
+  memory->stats.reserved -= bytes;
+  memory->stats.held -= bytes;
+  pthread_mutex_unlock(&memory->lock);
+}
+
 bool fpga_memory_has(fpga_memory *memory, const void *address) {
   bool found = false;
   pthread_mutex_lock(&memory->lock);

@@ -32,7 +32,6 @@ UNARY(erf, "Erf")
 UNARY(softplus, "Softplus")
 UNARY(softsign, "Softsign")
 UNARY(elu, "Elu")
-UNARY(selu, "Selu")
 UNARY(not, "Not")
 UNARY(is_nan, "IsNaN")
 UNARY(is_inf, "IsInf")
@@ -50,6 +49,14 @@ static void build_relu6(fpga_build *b) {
 static void build_leaky_relu(fpga_build *b) {
   braid_value_id y = FPGA_NODE(b, "LeakyRelu", fpga_in(b, 0));
   fpga_set_float(b, "alpha", (double)fpga_attr_float(b->attrs, "alpha", 0.2f));
+  fpga_out(b, 0, y);
+}
+
+/* ONNX's defaults are rounded to float32, which doubles would show. */
+static void build_selu(fpga_build *b) {
+  braid_value_id y = FPGA_NODE(b, "Selu", fpga_in(b, 0));
+  fpga_set_float(b, "alpha", FPGA_SELU_ALPHA);
+  fpga_set_float(b, "gamma", FPGA_SELU_SCALE);
   fpga_out(b, 0, y);
 }
 
@@ -140,6 +147,7 @@ static void build_floor_div(fpga_build *b) {
 
 /* The sign is the divisor's, as in Python. */
 static void build_floor_mod(fpga_build *b) {
+  b->divisor = 1;
   braid_value_id x = fpga_in(b, 0), y = fpga_in(b, 1);
   fpga_out(b, 0, FPGA_NODE(b, "Mod", x, y));
 }

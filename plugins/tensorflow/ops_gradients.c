@@ -10,19 +10,25 @@
     fpga_out(b, 0, FPGA_NODE(b, op, dy, x));                                                                           \
   }
 
-OURS(relu_grad, "ReluGrad", 0, 1)
 OURS(tanh_grad, "TanhGrad", 1, 0)
 OURS(sigmoid_grad, "SigmoidGrad", 1, 0)
 OURS(softplus_grad, "SoftplusGrad", 0, 1)
 OURS(softsign_grad, "SoftsignGrad", 0, 1)
 
-/* 1 between 0 and 6, both excluded. */
+/* The gradient times 1 where x > 0, else times 0, so that what is not finite stays so: our ReluGrad chooses. */
+static void build_relu_grad(fpga_build *b) {
+  braid_value_id dy = fpga_in(b, 0), x = fpga_in(b, 1), dx = FPGA_NODE(b, "LeakyReluGrad", dy, x);
+  fpga_set_float(b, "alpha", 0);
+  fpga_out(b, 0, dx);
+}
+
+/* The gradient times 1 between 0 and 6, both excluded, else times 0. */
 static void build_relu6_grad(fpga_build *b) {
   braid_value_id dy = fpga_in(b, 0), x = fpga_in(b, 1);
   braid_dtype dtype = b->inputs[1].desc.dtype;
   braid_value_id zero = fpga_scalar(b, dtype, 0), six = fpga_scalar(b, dtype, 6);
   braid_value_id inside = FPGA_NODE(b, "And", FPGA_NODE(b, "Greater", x, zero), FPGA_NODE(b, "Less", x, six));
-  fpga_out(b, 0, FPGA_NODE(b, "Where", inside, dy, zero));
+  fpga_out(b, 0, FPGA_NODE(b, "Mul", dy, fpga_cast(b, inside, dtype)));
 }
 
 static void build_leaky_relu_grad(fpga_build *b) {
@@ -41,7 +47,7 @@ static void build_elu_grad(fpga_build *b) {
 }
 
 static void build_selu_grad(fpga_build *b) {
-  static const double kAlpha = 1.6732632423543772, kScale = 1.0507009873554805;
+  static const double kAlpha = FPGA_SELU_ALPHA, kScale = FPGA_SELU_SCALE;
   braid_value_id dy = fpga_in(b, 0), y = fpga_in(b, 1);
   braid_dtype dtype = b->inputs[1].desc.dtype;
   braid_value_id below = FPGA_NODE(b, "Less", y, fpga_scalar(b, dtype, 0));

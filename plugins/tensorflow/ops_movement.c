@@ -76,8 +76,8 @@ static void build_symmetric_pad(fpga_build *b) {
 static void build_reflecting_pad(fpga_build *b) {
   const braid_desc *x = &b->inputs[0].desc;
   for (int i = 0; i < 2 * x->rank && fpga_host_count(b, 1) == 2 * x->rank; i++)
-    if (fpga_host_int(b, 1, i) >= (x->dims[i / 2] > 1 ? x->dims[i / 2] : 1))
-      fpga_fail(b, BRAID_INVALID_ARGUMENT, "a padding of %lld reflects a dimension of %lld",
+    if (fpga_host_int(b, 1, i) >= x->dims[i / 2])
+      fpga_fail(b, BRAID_INVALID_ARGUMENT, "a padding of %lld reflects a dimension of %lld: expected less",
                 (long long)fpga_host_int(b, 1, i), (long long)x->dims[i / 2]);
   pad(b, "reflect");
 }
@@ -196,15 +196,7 @@ static void build_broadcast(fpga_build *b) {
 /* (shape, value) */
 static void build_fill(fpga_build *b) {
   int64_t dims[BRAID_MAX_RANK];
-  enum { kRow = 4096 };
   size_t count = read_list(b, 0, dims);
-  int64_t rows[2] = {1, kRow};
-  if (count == 1 && dims[0] > kRow) { /* the kernel keeps a table for each dimension: two of these are shorter */
-    while (dims[0] % rows[1]) rows[1]--;
-    rows[0] = dims[0] / rows[1];
-    fpga_out_as(b, 0, FPGA_NODE(b, "Expand", fpga_in(b, 1), fpga_ints(b, rows, 2)), 1, dims, NULL);
-    return;
-  }
   fpga_out(b, 0, FPGA_NODE(b, "Expand", fpga_in(b, 1), fpga_ints(b, dims, count)));
 }
 

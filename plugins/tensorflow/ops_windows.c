@@ -188,6 +188,29 @@ static void build_fused_conv(fpga_build *b) {
   image_out(b, 0, y, w.first);
 }
 
+/* A list of four numbers, of which those of the batch and the channels are 1; it may be absent. */
+static braid_status check_list(const fpga_attr *attrs, const char *name, braid_status over_others) {
+  const fpga_attr *list = fpga_attr_find(attrs, name);
+  if (!list) return BRAID_OK;
+  if (list->count != 4) return braid_fail(BRAID_INVALID_ARGUMENT, "%s are %d numbers: expected 4", name, list->count);
+  if (list->ints[0] == 1 && list->ints[fpga_attr_is(attrs, "data_format", "NCHW") ? 1 : 3] == 1) return BRAID_OK;
+  return braid_fail(over_others, "%s over the batch or the channels: expected 1 for both", name);
+}
+
+static braid_status check_lists(const fpga_attr *attrs, braid_status over_others) {
+  braid_status status = check_list(attrs, "strides", over_others);
+  return status == BRAID_OK ? check_list(attrs, "dilations", over_others) : status;
+}
+
+/* TensorFlow has a code for these and one for the others. */
+static braid_status refuse_conv(const fpga_attr *attrs) {
+  return check_lists(attrs, BRAID_UNSUPPORTED);
+}
+
+static braid_status refuse_other_conv(const fpga_attr *attrs) {
+  return check_lists(attrs, BRAID_INVALID_ARGUMENT);
+}
+
 static braid_status refuse_fused(const fpga_attr *attrs) {
   const fpga_attr *ops = fpga_attr_find(attrs, "fused_ops");
   for (int i = 0; ops && i < ops->count; i++) {
@@ -196,7 +219,7 @@ static braid_status refuse_fused(const fpga_attr *attrs) {
         strcmp(name, "Relu6") != 0 && !activation_of(name))
       return braid_fail(BRAID_UNSUPPORTED, "fused with %s", name);
   }
-  return BRAID_OK;
+  return refuse_conv(attrs);
 }
 
 /* input_sizes or filter_sizes, in host memory. */
@@ -338,14 +361,15 @@ static void build_avg_pool_grad(fpga_build *b) {
 }
 
 const fpga_op fpga_ops_windows[] = {
-    {"Conv2D", WINDOW, REAL, NULL, build_conv, NULL},
+    {"Conv2D", WINDOW, REAL, NULL, build_conv, refuse_conv},
     {"_FusedConv2D", WINDOW " fused_ops:strings epsilon:float leakyrelu_alpha:float", "T=float", NULL, build_fused_conv,
      refuse_fused},
-    {"Conv2DBackpropInput", WINDOW, REAL, "input_sizes", build_conv_grad_input, NULL},
-    {"Conv2DBackpropFilter", WINDOW, REAL, "filter_sizes", build_conv_grad_filter, NULL},
-    {"DepthwiseConv2dNative", WINDOW, REAL, NULL, build_depthwise, NULL},
-    {"DepthwiseConv2dNativeBackpropInput", WINDOW, REAL, "input_sizes", build_depthwise_grad_input, NULL},
-    {"DepthwiseConv2dNativeBackpropFilter", WINDOW, REAL, "filter_sizes", build_depthwise_grad_filter, NULL},
+    {"Conv2DBackpropInput", WINDOW, REAL, "input_sizes", build_conv_grad_input, refuse_conv},
+    {"Conv2DBackpropFilter", WINDOW, REAL, "filter_sizes", build_conv_grad_filter, refuse_other_conv},
+    {"DepthwiseConv2dNative", WINDOW, REAL, NULL, build_depthwise, refuse_other_conv},
+    {"DepthwiseConv2dNativeBackpropInput", WINDOW, REAL, "input_sizes", build_depthwise_grad_input, refuse_other_conv},
+    {"DepthwiseConv2dNativeBackpropFilter", WINDOW, REAL, "filter_sizes", build_depthwise_grad_filter,
+     refuse_other_conv},
     {"MaxPool", POOL, REAL, NULL, build_max_pool, NULL},
     {"MaxPoolGrad", POOL, REAL, NULL, build_max_pool_grad, NULL},
     {"AvgPool", POOL, REAL, NULL, build_avg_pool, NULL},

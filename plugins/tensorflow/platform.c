@@ -1,5 +1,6 @@
 /* The platform "FPGA" for TensorFlow's StreamExecutor. Every callback that TensorFlow checks is there: a missing one
  * ends the process. Nothing here fails at load: without hardware there are 0 devices. */
+#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,9 +27,12 @@ static void allocate(const SP_Device *device, uint64_t size, int64_t memory_spac
   fpga_device *fpga = device_of(device);
   memory->struct_size = SP_DEVICE_MEMORY_BASE_STRUCT_SIZE;
   memory->opaque = fpga_memory_allocate(fpga->memory, size);
-  if (!memory->opaque && !fpga_stream_is_job()) { /* what is free is of other sizes */
-    fpga_device_wait(fpga);
-    fpga_memory_trim(fpga->memory);
+  if (!memory->opaque) { /* what is free is of other sizes */
+    fpga_device_make_room(fpga);
+    memory->opaque = fpga_memory_allocate(fpga->memory, size);
+  }
+  if (!memory->opaque) {
+    fpga_caches_drop_idle(fpga);
     memory->opaque = fpga_memory_allocate(fpga->memory, size);
   }
   memory->size = memory->opaque ? size : 0;
@@ -370,6 +374,10 @@ static void destroy_platform_fns(SP_PlatformFns *fns) {
 }
 
 FPGA_EXPORT void SE_InitPlugin(SE_PlatformRegistrationParams *params, TF_Status *status) {
+  if (!fpga_load_openmp()) {
+    TF_SetStatus(status, TF_FAILED_PRECONDITION, dlerror());
+    return;
+  }
   params->platform->struct_size = SP_PLATFORM_STRUCT_SIZE;
   params->platform->name = FPGA_TYPE;
   params->platform->type = FPGA_TYPE;

@@ -3,10 +3,12 @@
  *
  *   devices.c   which virtual devices there are, and the machine of each
  *   drivers.c   drivers of OpenCL, loaded so that TensorFlow's symbols do not disturb them
+ *   openmp.c    OpenMP, loaded so that its threads do not spin for long
  *   memory.c    memory of a device, in size classes
  *   stream.c    streams, events: a queue each, with a thread for what is long
  *   platform.c  the callbacks of TensorFlow's StreamExecutor over these
  *   program.c   an op with given shapes, prepared: a small graph, its plan and an execution
+ *   cache.c     the programs of a kernel, by shape
  *   kernel.c    a TensorFlow kernel: attributes, programs by shape, launching
  *   build.c     helpers for the functions that describe an op as a graph (ops_*.c)
  *   python.c    the part in Python (braid_tensorflow.py), which is run when the library is loaded by Python */
@@ -42,8 +44,12 @@ void *fpga_memory_allocate(fpga_memory *memory, uint64_t bytes); /* NULL: out of
 void fpga_memory_free(fpga_memory *memory, void *address);
 void fpga_memory_trim(fpga_memory *memory); /* gives back what is free; nothing queued may use it any more */
 bool fpga_memory_has(fpga_memory *memory, const void *address);
+/* Counts memory that others allocated as this one's. False: it would be more than the limit. */
+bool fpga_memory_hold(fpga_memory *memory, int64_t bytes);
+void fpga_memory_let_go(fpga_memory *memory, int64_t bytes);
 typedef struct fpga_memory_stats {
   int64_t allocations, used, peak, largest, reserved, limit;
+  int64_t held; /* of `reserved` */
 } fpga_memory_stats;
 fpga_memory_stats fpga_memory_get_stats(fpga_memory *memory);
 
@@ -68,6 +74,8 @@ void fpga_load_drivers(void); /* drivers.c */
 bool fpga_device_is_cpu(const char *spec);
 fpga_device *fpga_device_get(size_t ordinal); /* NULL beyond the last */
 
+/* Gives back what the device's memory keeps free, after all queued work; nothing if this thread can't wait for that. */
+void fpga_device_make_room(fpga_device *device);
 /* Why there was no memory, as a sentence; returns `text`. */
 char *fpga_memory_describe(const fpga_device *device, uint64_t wanted, char *text, size_t bytes);
 
@@ -163,6 +171,7 @@ typedef struct fpga_build {
   size_t port_count;
   braid_layout result_layouts[FPGA_MAX_OPERANDS];
   bool given[FPGA_MAX_OPERANDS]; /* outputs */
+  int divisor;                   /* the input, of int64, in which a 0 is an error; -1: none */
   int share[FPGA_MAX_OPERANDS];  /* outputs that are an input under another shape: which; else -1 */
   braid_node_id node;            /* the last one made */
 } fpga_build;
@@ -179,6 +188,10 @@ typedef struct fpga_op {
 /* The ops, in tables of their files; the last has no name. */
 extern const fpga_op fpga_ops_elementwise[], fpga_ops_gradients[], fpga_ops_products[], fpga_ops_windows[],
     fpga_ops_norms[], fpga_ops_reductions[], fpga_ops_movement[], fpga_ops_shapes[];
+
+/* The constants of Selu, as TensorFlow has them. */
+#define FPGA_SELU_ALPHA 1.6732632423543772848170429916717
+#define FPGA_SELU_SCALE 1.0507009873554804934193349852946
 
 /* build.c */
 const fpga_attr *fpga_attr_find(const fpga_attr *attrs, const char *name);
@@ -232,8 +245,13 @@ typedef struct fpga_program {
   size_t *output_bytes;
   int *ports, *results; /* results: which of the op's outputs */
   int *share;
+  int divisor; /* as in fpga_build, and how many numbers it has */
+  int64_t divisor_count;
   bool brief, nothing; /* nothing: no element to compute */
+  int64_t bytes;       /* that it keeps, about */
+  bool counted;        /* these are held by the device's memory */
   braid_plan *plan;
+  braid_weights *weights; /* its constants */
   braid_execution *execution;
   pthread_mutex_t lock; /* of the execution: one run at a time */
   size_t users;         /* atomic: jobs, and the kernel */
@@ -243,6 +261,23 @@ typedef struct fpga_program {
 braid_status fpga_program_create(fpga_device *device, const fpga_op *op, fpga_build *build, fpga_program **out);
 void fpga_program_release(fpga_program *program);
 braid_status fpga_program_run(fpga_program *program, const void *const *inputs, void *const *outputs);
+
+/* --- caches of programs --------------------------------------------------------------------------------------------
+ */
+typedef struct fpga_cache {
+  pthread_mutex_t lock;
+  fpga_program *programs;
+  struct fpga_cache *before, *next; /* of all kernels */
+} fpga_cache;
+
+void fpga_cache_init(fpga_cache *cache);
+void fpga_cache_deinit(fpga_cache *cache);
+/* The caller holds the cache's lock for find and add. NULL: there is none. */
+fpga_program *fpga_cache_find(fpga_cache *cache, const fpga_device *device, const int64_t *key, size_t bytes);
+void fpga_cache_add(fpga_cache *cache,
+                    fpga_program *program); /* takes the reference; drops the one used least lately */
+void fpga_cache_remove(fpga_cache *cache, fpga_program *program);
+void fpga_caches_drop_idle(const fpga_device *device); /* its programs that nobody is using, of all kernels */
 
 /* Made of braid_tensorflow.py by the build. */
 typedef struct fpga_text {
@@ -260,6 +295,7 @@ FPGA_EXPORT int braid_tf_most_at_once(void);
 FPGA_EXPORT void braid_tf_updates_are_assignments(void);
 FPGA_EXPORT void TF_InitKernel(void);
 
+bool fpga_load_openmp(void); /* before anything else; false: dlerror says why not */
 void fpga_register_kernels(void);
 void fpga_register_variables(void);
 void fpga_run_python(void);

@@ -8,6 +8,9 @@
 /* Work below this, by one thread, runs in the thread that launches it; only the order of magnitude matters. */
 static const double kBriefSeconds = 20e-6, kBytesPerSecond = 5e9, kMacsPerSecond = 5e9;
 
+/* What a plan and its execution take beside constants and intermediate results: some 30 KB were measured. */
+enum { kProgramBytes = 32 << 10 };
+
 static size_t output_bytes(const fpga_output *output) {
   size_t bytes = braid_dtype_size(fpga_dtype(output->dtype));
   for (int i = 0; i < output->rank; i++) bytes *= (size_t)output->dims[i];
@@ -84,7 +87,11 @@ static braid_status make_plan(fpga_device *device, const fpga_op *op, fpga_build
   if (!fpga_device_is_cpu(device->spec)) tell_fallback(device, op, program->plan);
   status = braid_resolve(build->graph);
   if (status == BRAID_OK) program->brief = is_brief(build, program);
-  return status == BRAID_OK ? braid_execution_create(program->plan, NULL, &program->execution) : status;
+  if (status == BRAID_OK) status = braid_weights_create(device->machine, &program->weights);
+  if (status == BRAID_OK) status = braid_execution_create(program->plan, program->weights, &program->execution);
+  if (status == BRAID_OK)
+    program->bytes += (int64_t)(braid_plan_arena_bytes(program->plan) + braid_weights_bytes(program->weights));
+  return status;
 }
 
 /* With room for as many operands as the op has: most have a few, and some hundreds. */
@@ -112,7 +119,10 @@ braid_status fpga_program_create(fpga_device *device, const fpga_op *op, fpga_bu
   if (status == BRAID_OK) {
     program->device = device;
     program->users = 1;
+    program->bytes = kProgramBytes;
     program->output_count = build->output_count;
+    program->divisor = build->divisor;
+    if (build->divisor >= 0) program->divisor_count = braid_desc_count(&build->inputs[build->divisor].desc);
     pthread_mutex_init(&program->lock, NULL);
     status = make_plan(device, op, build, program);
   }
@@ -127,11 +137,19 @@ braid_status fpga_program_create(fpga_device *device, const fpga_op *op, fpga_bu
 
 void fpga_program_release(fpga_program *program) {
   if (!program || __atomic_sub_fetch(&program->users, 1, __ATOMIC_ACQ_REL)) return;
+  if (program->counted) fpga_memory_let_go(program->device->memory, program->bytes);
   braid_execution_destroy(program->execution);
+  braid_weights_release(program->weights);
   braid_plan_release(program->plan);
   pthread_mutex_destroy(&program->lock);
   free(program->key);
   free(program);
+}
+
+static braid_status check_divisor(const fpga_program *program, const int64_t *divisor) {
+  for (int64_t i = 0; i < program->divisor_count; i++)
+    if (divisor[i] == 0) return braid_fail(BRAID_INVALID_ARGUMENT, "Integer division by zero");
+  return BRAID_OK;
 }
 
 braid_status fpga_program_run(fpga_program *program, const void *const *inputs, void *const *outputs) {
@@ -139,6 +157,10 @@ braid_status fpga_program_run(fpga_program *program, const void *const *inputs, 
   const void *from[FPGA_MAX_OPERANDS];
   void *to[FPGA_MAX_OPERANDS];
   if (program->nothing) return BRAID_OK;
+  if (program->divisor >= 0) {
+    braid_status divisor = check_divisor(program, inputs[program->divisor]);
+    if (divisor != BRAID_OK) return divisor;
+  }
   for (size_t i = 0; i < program->port_count; i++) {
     const void *given = inputs[program->ports[i]];
     from[i] = given ? given : kNothing;

@@ -41,6 +41,34 @@ def missing_kernels():
     assert "Relu" not in found and "AddV2" not in found, found
 
 
+def logged():
+    """On request the log says once of each op without a kernel that it runs elsewhere, and why."""
+    import logging
+    from common import normal, put, tf
+    said = []
+    logging.getLogger("braid_tensorflow").addHandler(type("", (logging.Handler,), {
+        "emit": lambda self, record: said.append(record.getMessage())})())
+
+    @tf.function
+    def function(x):
+        return tf.nn.relu(x) + tf.cast(tf.cast(x, tf.complex64), tf.float32)
+
+    x = put(normal(3, 3), "/FPGA:0")
+    with tf.device("/CPU:0"):
+        tf.linalg.det(tf.ones((3, 3)))
+    assert not [text for text in said if "Determinant" in text], said
+    with tf.device("/FPGA:0"):
+        for _ in range(2):
+            assert tf.linalg.det(x + x).device.endswith("CPU:0")
+            assert function(x).shape == (3, 3)
+            assert function(x[:2]).shape == (2, 3)
+    told = [text for text in said if "Determinant" in text]
+    assert told == ["TensorFlow runs MatrixDeterminant elsewhere than on FPGA devices: no kernel for FPGA devices"], said
+    assert len([text for text in said if "Cast" in text and "DstT is complex64" in text]) == 1, said
+    assert len(set(said)) == len(said), said
+    assert not [text for text in said if "Relu" in text or "AddV2" in text or "__inference" in text], said
+
+
 def overlap():
     """Branches on two devices run at the same time, in eager mode too: launching returns before the work is done."""
     import time
@@ -100,14 +128,15 @@ def out_of_memory():
         assert float(tf.reduce_sum(tf.ones((100, 100)))) == 10000
 
 
+def held():
+    """The bytes that this process has in memory."""
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
 def memory_returns():
     """What one size has freed is there for other sizes: the process holds no more than the device may."""
     from common import np, put, tf
-
-    def held():
-        with open("/proc/self/statm") as file:
-            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-
     most = 0
     put(np.ones(90 << 18, np.float32), "/CPU:0")
     before = held()
@@ -119,6 +148,25 @@ def memory_returns():
             assert float(tf.reduce_sum(tf.fill(((megabytes << 18) + megabytes,), 2.0)[-2:])) == 4
         most = max(most, held() - before)
     assert most < 250e6, f"{most} bytes more than before; BRAID_TF_MEMORY is 120000000"
+
+
+def prepared_ops():
+    """What is kept for the next call of an op with the same shapes is in the limit, and makes way for other shapes, ops
+    and tensors."""
+    from common import expect, np, put, tf
+    x, image = put(np.ones((1 << 20) + 64, np.float32), "/FPGA:0"), put(np.ones((1, 64, 9000, 2), np.float32), "/FPGA:0")
+    most = held()
+    with tf.device("/FPGA:0"):
+        for i in range(64):
+            assert float(tf.raw_ops.ZerosLike(x=x[i:]).numpy()[-1]) == 0
+            assert tf.raw_ops.LRN(input=image[:, :, i * 100:]).shape[2] == 9000 - i * 100
+            most = max(most, held())
+            if i == 0:
+                before = held()
+        assert float(tf.reduce_sum(tf.ones((5 << 20,)))) == 5 << 20
+        assert most - before < 100e6, f"{most - before} bytes more than after the first shape; BRAID_TF_MEMORY is 60000000"
+        expect(tf.errors.ResourceExhaustedError, "by prepared ops", lambda: tf.ones((20 << 20,)))
+        assert float(tf.reduce_sum(tf.raw_ops.ZerosLike(x=x))) == 0
 
 
 def failures():
@@ -163,6 +211,32 @@ def names_kept():
     assert braid.devices() == ["cpu"]
     for name in ("_s", "_t", "_m", "_e", "load"):
         assert getattr(__main__, name, None) == name, name
+
+
+def short_spins():
+    """OpenMP, which prints what it read when it is loaded, lets its threads spin for a short time unless the user says
+    otherwise; programs that are started afterwards know nothing of it."""
+    script = ("from common import tf\nimport os\nwith tf.device('/FPGA:0'):\n"
+              "  assert float(tf.reduce_sum(tf.matmul(tf.ones((300, 300)), tf.ones((300, 300))))) == 300 ** 3\n"
+              "os.system('echo the child has [$GOMP_SPINCOUNT]')")
+
+    def said(**settings):
+        kept = {name: value for name, value in os.environ.items() if name not in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")}
+        done = subprocess.run([sys.executable, "-c", script], env={**kept, "OMP_DISPLAY_ENV": "verbose", **settings},
+                              cwd=os.path.dirname(os.path.abspath(__file__)), text=True, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT)
+        assert done.returncode == 0, done.stdout
+        return done.stdout
+
+    text = said()
+    if "GOMP_SPINCOUNT" not in text:
+        print("skipped: OpenMP is not GNU's")
+        return
+    assert "GOMP_SPINCOUNT = '10000'" in text and "the child has []" in text, text
+    text = said(GOMP_SPINCOUNT="77")
+    assert "GOMP_SPINCOUNT = '77'" in text and "the child has [77]" in text, text
+    assert "GOMP_SPINCOUNT = '10000'" not in said(OMP_WAIT_POLICY="active")
+    assert "GOMP_SPINCOUNT = '10000'" not in said(LD_PRELOAD="libgomp.so.1")
 
 
 def device_lost():
@@ -265,14 +339,17 @@ CASES = {
     platform_file: {"BRAID_TF_PLATFORM": "$/platform.yaml"},
     plans: {"BRAID_TF_PLATFORM": "$/platform.yaml"},
     missing_kernels: {},
+    logged: {"BRAID_TF_LOG_MISSING": "1"},
     overlap: {"BRAID_TF_DEVICES": "cpu:threads=1 cpu:threads=1"},
     synchronous: {"BRAID_TF_SYNCHRONOUS": "1"},
     refused_update: {},
     out_of_memory: {"BRAID_TF_MEMORY": "4000000"},
     memory_returns: {"BRAID_TF_MEMORY": "120000000"},
+    prepared_ops: {"BRAID_TF_MEMORY": "60000000"},
     failures: {},
     passed_failure: {"BRAID_TF_DEVICES": "cpu:threads=1 cpu:threads=1"},
     names_kept: {},
+    short_spins: {},
     device_lost: {"BRAID_TF_DEVICES": "opencl0:deadline_ms=1 cpu"},
     opencl: {"BRAID_TF_DEVICES": "opencl0.0:parts=2 opencl0.1:parts=2"},
     foreign_kernels: {"BRAID_TF_DEVICES": "opencl0:manifest=$/add.yaml"},

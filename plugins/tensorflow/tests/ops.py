@@ -28,6 +28,7 @@ def elementwise():
         case(op, x=np.array([1, np.nan, np.inf, -np.inf], np.float32))
     for op in ("Log", "Sqrt", "Rsqrt", "Square", "Reciprocal", "Inv", "Neg", "ZerosLike", "OnesLike"):
         case(op, x=positive(3, 17) * 3)
+    case("Selu", bound=1e-14, features=normal(3, 17).astype(np.float64))
     case("LeakyRelu", features=normal(5, 7), alpha=0.3)
     for op in ("Add", "AddV2", "Sub", "Mul", "Div", "RealDiv", "DivNoNan", "MulNoNan", "FloorDiv", "Maximum", "Minimum",
                "SquaredDifference", "Greater", "GreaterEqual", "Less", "LessEqual", "Equal", "NotEqual"):
@@ -36,6 +37,7 @@ def elementwise():
     case("DivNoNan", x=normal(6), y=np.array([0, 1, 2, 0, -3, 4], np.float32))
     case("Pow", x=positive(4, 5), y=normal(5))
     case("FloorMod", x=np.array([7, -7, 7, -7]), y=np.array([3, 3, -3, -3]))
+    case("FloorMod", x=np.zeros((0, 2), np.int64), y=np.array([0, 2]))  # nothing is divided
     for op in ("AddV2", "Sub", "Mul", "Maximum", "Equal", "Less"):
         case(op, x=np.arange(12).reshape(3, 4), y=np.arange(4) + 5)
     for op in ("LogicalAnd", "LogicalOr"):
@@ -57,6 +59,11 @@ def gradients():
     for op in ("ReluGrad", "Relu6Grad"):
         case(op, gradients=normal(4, 5), features=normal(4, 5) * 5)
     case("LeakyReluGrad", gradients=normal(4, 5), features=normal(4, 5), alpha=0.3)
+    values = np.array([np.nan, np.inf, -np.inf, 2, -3, 0, 7], np.float32)
+    for op in ("ReluGrad", "Relu6Grad"):
+        for dtype in (np.float32, np.float64, np.float16):
+            case(op, gradients=np.repeat(values, 7).astype(dtype), features=np.tile(values, 7).astype(dtype))
+    case("SeluGrad", bound=1e-14, gradients=normal(3, 17).astype(np.float64), outputs=normal(3, 17).astype(np.float64))
     for op in ("EluGrad", "SeluGrad"):
         case(op, gradients=normal(4, 5), outputs=normal(4, 5) * 0.5)
     for op in ("TanhGrad", "SigmoidGrad", "SqrtGrad", "RsqrtGrad", "ReciprocalGrad", "InvGrad"):
@@ -268,6 +275,10 @@ def refused():
             ("BroadcastTo", ("shape",), dict(input=normal(3, 1), shape=sizes([4]))),
             ("SplitV", ("size_splits", "axis"), dict(value=x, size_splits=sizes([2, -2]), axis=sizes(0), num_split=2)),
             ("MirrorPad", ("paddings",), dict(input=normal(3), paddings=sizes([[5, 0]]), mode="REFLECT")),
+            ("MirrorPad", ("paddings",), dict(input=normal(0, 3), paddings=sizes([[0, 0], [1, 1]]), mode="REFLECT")),
+            ("MirrorPad", ("paddings",), dict(input=normal(0, 3), paddings=sizes([[0, 1], [1, 1]]), mode="SYMMETRIC")),
+            ("FloorMod", (), dict(x=np.array([7, 5]), y=np.array([3, 0]))),
+            ("FloorMod", (), dict(x=np.ones(1 << 20, np.int64), y=np.arange(1 << 20)[::-1].copy())),
             ("StridedSlice", ("begin", "end", "strides"), dict(input=x, begin=ones, end=ones, strides=-ones,
                                                                shrink_axis_mask=1)),
             ("StridedSlice", ("begin", "end", "strides"), dict(input=normal(1, 1, 1, 1, 1, 1), begin=ones, end=ones,
@@ -280,6 +291,37 @@ def refused():
     expect(tf.errors.UnimplementedError, "more than 8 dimensions", lambda: results(
         "OneHot", "/FPGA:0", dict(indices=np.zeros((1,) * 8, np.int64), depth=sizes(3), on_value=np.float32(1),
                                   off_value=np.float32(0)), ("depth",)))
+
+
+def refused_windows():
+    """Windows that move over the batch or the channels, with TensorFlow's code."""
+    x, w, deep = normal(2, 5, 5, 4), normal(3, 3, 4, 4), normal(3, 3, 4, 1)
+    image, filters, deep_filters = sizes(x.shape), sizes(w.shape), sizes(deep.shape)
+    for window in (dict(strides=[2, 1, 1, 1]), dict(strides=[1, 1, 1, 2]), dict(strides=[1, 1, 1]),
+                   dict(strides=[1, 1, 1, 1], dilations=[2, 1, 1, 1]), dict(strides=[1, 1, 1, 1], dilations=[1, 1, 1, 2])):
+        for op, host, operands in (
+                ("Conv2D", (), dict(input=x, filter=w)),
+                ("Conv2DBackpropInput", ("input_sizes",), dict(input_sizes=image, filter=w, out_backprop=x)),
+                ("Conv2DBackpropFilter", ("filter_sizes",), dict(input=x, filter_sizes=filters, out_backprop=x)),
+                ("DepthwiseConv2dNative", (), dict(input=x, filter=deep)),
+                ("DepthwiseConv2dNativeBackpropInput", ("input_sizes",), dict(input_sizes=image, filter=deep,
+                                                                              out_backprop=x)),
+                ("DepthwiseConv2dNativeBackpropFilter", ("filter_sizes",), dict(input=x, filter_sizes=deep_filters,
+                                                                                out_backprop=x))):
+            operands = dict(operands, padding="SAME", **window)
+            codes = [code_of(lambda: results(op, device, operands, host)) for device in ("/CPU:0", "/FPGA:0")]
+            if "Depthwise" in op and "dilations" in window:  # TensorFlow's CPU has none at all, or passes them over
+                codes[0] = codes[1]
+            assert codes[1] and codes[0] == codes[1], f"{op} with {window}: {codes}"
+
+
+def code_of(call):
+    """The error's class; None: there is none."""
+    try:
+        call()
+    except tf.errors.OpError as error:
+        return type(error).__name__
+    return None
 
 
 def is_array(value):
@@ -358,6 +400,7 @@ if __name__ == "__main__":
     if len(sys.argv) == 1:
         batch_norm_gradient()
         refused()
+        refused_windows()
         indices_outside()
         biases_of_other_channels()
     print(f"{len(chosen)} cases of {len({c[0] for c in chosen})} ops agree with TensorFlow's CPU")

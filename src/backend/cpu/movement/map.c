@@ -23,55 +23,47 @@ void braid_map_list(const braid_node_desc *node, size_t index, int64_t *values, 
 
 braid_status braid_map_create(const braid_allocator *allocator, int rank, const int64_t *dims, size_t element_bytes,
                               braid_map **out) {
-  size_t entries = 1;
-  *out = NULL;
-  braid_map *map = braid_zalloc(allocator, sizeof *map);
+  braid_map *map = *out = braid_zalloc(allocator, sizeof *map);
   if (!map) return BRAID_NO_MEMORY;
   map->rank = rank ? rank : 1; /* a scalar is a list of one */
   map->element_bytes = element_bytes;
   for (int i = 0; i < map->rank; i++) {
-    map->dims[i] = rank ? dims[i] : 1;
-    entries += (size_t)map->dims[i];
+    map->axes[i].count = rank ? dims[i] : 1;
+    braid_map_line(map, i, 0, 0);
   }
-  int64_t *tables = braid_zalloc_array(allocator, entries, sizeof *tables);
-  if (!tables) {
-    braid_free(allocator, map);
-    return BRAID_NO_MEMORY;
-  }
-  for (int i = 0; i < map->rank; i++) {
-    map->tables[i] = tables;
-    tables += map->dims[i];
-  }
-  *out = map;
   return BRAID_OK;
 }
 
-void braid_map_finish(braid_map *map) {
-  const int64_t *inner = map->tables[map->rank - 1];
-  map->contiguous = true;
-  for (int64_t i = 1; i < map->dims[map->rank - 1]; i++) map->contiguous &= inner[i] == inner[i - 1] + 1;
-  for (int d = 0; d < map->rank; d++)
-    for (int64_t i = 0; i < map->dims[d]; i++) map->fills |= map->tables[d][i] < 0;
-  map->contiguous &= !map->fills;
+void braid_map_line(braid_map *map, int axis, int64_t start, int64_t step) {
+  int64_t count = map->axes[axis].count;
+  map->axes[axis] = (braid_map_axis){.count = count, .start = start, .step = step, .period = step ? count : 1};
+}
+
+braid_status braid_map_table(const braid_allocator *allocator, braid_map *map, int axis, int64_t **table) {
+  *table = map->axes[axis].table = braid_zalloc_array(allocator, (size_t)map->axes[axis].count + 1, sizeof **table);
+  if (*table) return BRAID_OK;
+  braid_map_destroy(allocator, map);
+  return BRAID_NO_MEMORY;
 }
 
 void braid_map_destroy(const braid_allocator *allocator, void *state) {
   braid_map *map = state;
   if (!map) return;
-  braid_free(allocator, map->tables[0]);
+  for (int d = 0; d < map->rank; d++) braid_free(allocator, map->axes[d].table);
   braid_free(allocator, map);
 }
 
+/* `count` elements of a row: from a line; by a table; nothing but the fill value. */
 #define DEFINE_ROW(type)                                                                                               \
-  static void row_##type(const int64_t *table, int64_t count, const void *from, void *to) {                            \
+  static void line_##type(int64_t step, int64_t count, const void *from, void *to) {                                   \
     const type *in = from;                                                                                             \
     type *out = to;                                                                                                    \
-    for (int64_t i = 0; i < count; i++) out[i] = in[table[i]];                                                         \
+    for (int64_t i = 0; i < count; i++) out[i] = in[i * step];                                                         \
   }                                                                                                                    \
-  static void fill_row_##type(const int64_t *table, int64_t count, const void *from, void *to, const void *fill) {     \
+  static void table_##type(const int64_t *table, int64_t count, const void *from, void *to, const void *fill) {        \
     const type *in = from, value = *(const type *)fill;                                                                \
     type *out = to;                                                                                                    \
-    for (int64_t i = 0; i < count; i++) out[i] = table && table[i] >= 0 ? in[table[i]] : value;                        \
+    for (int64_t i = 0; i < count; i++) out[i] = table[i] >= 0 ? in[table[i]] : value;                                 \
   }
 DEFINE_ROW(uint8_t)
 DEFINE_ROW(uint16_t)
@@ -79,70 +71,97 @@ DEFINE_ROW(uint32_t)
 DEFINE_ROW(uint64_t)
 #undef DEFINE_ROW
 
-static void move_row(const braid_map *map, const void *from, void *to) {
-  const int64_t *table = map->tables[map->rank - 1];
-  int64_t count = map->dims[map->rank - 1];
-  if (map->contiguous) {
-    memcpy(to, (const char *)from + table[0] * (int64_t)map->element_bytes, (size_t)count * map->element_bytes);
-    return;
+static void move_line(size_t bytes, int64_t step, int64_t count, const void *from, void *to) {
+  if (step == 1)
+    memcpy(to, from, (size_t)count * bytes);
+  else if (bytes == 1)
+    line_uint8_t(step, count, from, to);
+  else if (bytes == 2)
+    line_uint16_t(step, count, from, to);
+  else if (bytes == 4)
+    line_uint32_t(step, count, from, to);
+  else
+    line_uint64_t(step, count, from, to);
+}
+
+static void move_table(size_t bytes, const int64_t *table, int64_t count, const void *from, void *to,
+                       const void *fill) {
+  if (bytes == 1)
+    table_uint8_t(table, count, from, to, fill);
+  else if (bytes == 2)
+    table_uint16_t(table, count, from, to, fill);
+  else if (bytes == 4)
+    table_uint32_t(table, count, from, to, fill);
+  else
+    table_uint64_t(table, count, from, to, fill);
+}
+
+static int64_t least(int64_t a, int64_t b) {
+  return a < b ? a : b;
+}
+
+/* Element `i` of a line is this one of its period. */
+static int64_t in_period(const braid_map_axis *axis, int64_t i) {
+  return i < axis->period ? i : i % axis->period;
+}
+
+/* Elements [first, first + count) of a line; what is there of more than one period is copied from the output. */
+static void move_periods(const braid_map_axis *axis, int64_t bytes, int64_t first, int64_t count, const char *from,
+                         char *to) {
+  int64_t done = 0, at = in_period(axis, first), once = least(axis->period, count);
+  for (; done < once; at = 0) {
+    int64_t some = least(axis->period - at, once - done);
+    move_line((size_t)bytes, axis->step, some, from + (axis->start + at * axis->step) * bytes, to + done * bytes);
+    done += some;
   }
-  switch (map->element_bytes) {
-  case 1:
-    row_uint8_t(table, count, from, to);
-    return;
-  case 2:
-    row_uint16_t(table, count, from, to);
-    return;
-  case 4:
-    row_uint32_t(table, count, from, to);
-    return;
-  default:
-    row_uint64_t(table, count, from, to);
-    return;
+  for (int64_t some; done < count; done += some) {
+    some = least(done, count - done);
+    memcpy(to + done * bytes, to, (size_t)(some * bytes));
   }
 }
 
-/* `table` NULL: the whole row is fill. */
-static void fill_row(const braid_map *map, const int64_t *table, const void *from, void *to, const void *fill) {
-  int64_t count = map->dims[map->rank - 1];
-  switch (map->element_bytes) {
-  case 1:
-    fill_row_uint8_t(table, count, from, to, fill);
-    return;
-  case 2:
-    fill_row_uint16_t(table, count, from, to, fill);
-    return;
-  case 4:
-    fill_row_uint32_t(table, count, from, to, fill);
-    return;
-  default:
-    fill_row_uint64_t(table, count, from, to, fill);
-    return;
+static void move_row(const braid_map *map, int64_t first, int64_t count, const char *from, char *to, const void *fill) {
+  const braid_map_axis *axis = &map->axes[map->rank - 1];
+  if (axis->table)
+    move_table(map->element_bytes, axis->table + first, count, from, to, fill);
+  else
+    move_periods(axis, (int64_t)map->element_bytes, first, count, from, to);
+}
+
+static int64_t entry(const braid_map_axis *axis, int64_t i) {
+  if (axis->table) return axis->table[i];
+  return axis->step ? axis->start + in_period(axis, i) * axis->step : axis->start;
+}
+
+/* Where the outer axes of row `r` lead, in elements; false: to the fill value. */
+static bool find_row(const braid_map *map, int64_t r, int64_t *offset) {
+  bool found = true;
+  *offset = 0;
+  for (int i = map->rank - 2; i >= 0; i--) {
+    int64_t from = entry(&map->axes[i], r % map->axes[i].count);
+    r /= map->axes[i].count;
+    found &= !map->axes[i].table || from >= 0;
+    *offset += from;
   }
+  return found;
 }
 
 void braid_map_run(const braid_map *map, const void *from, void *to, const void *fill) {
+  enum { kPiece = 1 << 14 };
   static const uint64_t zero = 0;
   if (!fill) fill = &zero;
-  int outer = map->rank - 1;
-  int64_t rows = 1, row = map->dims[outer], bytes = (int64_t)map->element_bytes;
-  for (int i = 0; i < outer; i++) rows *= map->dims[i];
-  if (!row) return;
-#pragma omp parallel for schedule(static) if (rows * row > 1 << 14)
-  for (int64_t r = 0; r < rows; r++) {
-    int64_t offset = 0, rest = r;
-    bool filled = false;
-    for (int i = outer - 1; i >= 0; i--) {
-      int64_t entry = map->tables[i][rest % map->dims[i]];
-      rest /= map->dims[i];
-      filled |= entry < 0;
-      offset += entry;
-    }
-    char *out = (char *)to + r * row * bytes;
-    const char *in = filled ? from : (const char *)from + offset * bytes;
-    if (map->fills)
-      fill_row(map, filled ? NULL : map->tables[outer], in, out, fill);
+  const int outer = map->rank - 1;
+  int64_t rows = 1, row = map->axes[outer].count, bytes = (int64_t)map->element_bytes;
+  const int64_t pieces = (row + kPiece - 1) / kPiece;
+  for (int i = 0; i < outer; i++) rows *= map->axes[i].count;
+#pragma omp parallel for schedule(static) if (rows * row > kPiece)
+  for (int64_t p = 0; p < rows * pieces; p++) {
+    int64_t offset, r = pieces == 1 ? p : p / pieces, first = (p - r * pieces) * kPiece;
+    int64_t count = least(row - first, kPiece);
+    char *out = (char *)to + (r * row + first) * bytes;
+    if (find_row(map, r, &offset))
+      move_row(map, first, count, (const char *)from + offset * bytes, out, fill);
     else
-      move_row(map, in, out);
+      move_line(map->element_bytes, 0, count, fill, out);
   }
 }

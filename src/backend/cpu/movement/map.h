@@ -1,6 +1,7 @@
-/* Moving elements by tables: output element (i0, i1, ...) is input element t0[i0] + t1[i1] + ..., where each axis has
- * its table of offsets. Transposing, slicing, tiling, padding and resizing by the nearest are all of this form; a
- * negative entry of a table means that the element does not come from the input and gets the fill value. */
+/* Moving elements by offsets: output element (i0, i1, ...) is input element a0(i0) + a1(i1) + ..., where each axis is a
+ * line, which needs no memory, or has a table. Transposing, slicing, tiling, padding and resizing by the nearest are
+ * all of this form; a negative entry of a table means that the element does not come from the input and gets the fill
+ * value. */
 #ifndef BRAID_BACKEND_CPU_MOVEMENT_MAP_H
 #define BRAID_BACKEND_CPU_MOVEMENT_MAP_H
 
@@ -8,19 +9,27 @@
 
 enum { BRAID_MAP_RANK = BRAID_MAX_RANK };
 
+typedef struct braid_map_axis {
+  int64_t count;               /* of the output */
+  int64_t start, step, period; /* a line: start + i % period * step */
+  int64_t *table;              /* in place of the line; else NULL */
+} braid_map_axis;
+
 typedef struct braid_map {
   int rank;
   size_t element_bytes;
-  int64_t dims[BRAID_MAP_RANK];    /* of the output */
-  int64_t *tables[BRAID_MAP_RANK]; /* into the input, in elements; one allocation, the first table's */
-  bool contiguous;                 /* the innermost table counts up by one: rows are copied whole */
-  bool fills;                      /* some table has a negative entry */
+  braid_map_axis axes[BRAID_MAP_RANK]; /* offsets into the input, in elements */
 } braid_map;
 
-/* Makes room for the tables of an output of `rank` dimensions; the caller writes them and calls braid_map_finish. */
+/* A map to an output of `rank` dimensions, each of whose axes stays at 0. The caller gives the others their lines and
+ * tables. */
 BRAID_MUST_CHECK braid_status braid_map_create(const braid_allocator *allocator, int rank, const int64_t *dims,
                                                size_t element_bytes, braid_map **out);
-void braid_map_finish(braid_map *map);
+/* An axis that goes on by `step` from `start`. */
+void braid_map_line(braid_map *map, int axis, int64_t start, int64_t step);
+/* The table of an axis, of zeros, for the caller to write; the map is destroyed if there is no memory. */
+BRAID_MUST_CHECK braid_status braid_map_table(const braid_allocator *allocator, braid_map *map, int axis,
+                                              int64_t **table);
 void braid_map_destroy(const braid_allocator *allocator, void *map); /* also as braid_cpu_kernel.destroy */
 /* `fill` points to one element; NULL: zero bytes. */
 void braid_map_run(const braid_map *map, const void *from, void *to, const void *fill);

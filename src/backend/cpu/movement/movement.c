@@ -13,7 +13,8 @@ static braid_status run_copy(const braid_node_desc *node, void *state, const bra
   return BRAID_OK;
 }
 
-/* --- one input by tables ------------------------------------------------------------------------------------------ */
+/* --- one input by offsets ------------------------------------------------------------------------------------------
+ */
 static braid_status run_map(const braid_node_desc *node, void *state, const braid_cpu_args *args) {
   (void)node;
   braid_map_run(state, args->inputs[0], args->outputs[0], NULL);
@@ -23,12 +24,6 @@ static braid_status run_map(const braid_node_desc *node, void *state, const brai
 static braid_status new_map(const braid_allocator *allocator, const braid_node_desc *node, braid_map **map) {
   const braid_desc *y = &node->outputs[0].desc;
   return braid_map_create(allocator, y->rank, y->dims, braid_dtype_size(y->dtype), map);
-}
-
-static braid_status done(braid_map *map, void **state) {
-  braid_map_finish(map);
-  *state = map;
-  return BRAID_OK;
 }
 
 static braid_status create_transpose(const braid_allocator *allocator, const braid_node_desc *node, void **state,
@@ -44,9 +39,10 @@ static braid_status create_transpose(const braid_allocator *allocator, const bra
   for (int d = 0; d < y->rank; d++) {
     int64_t from = perm ? perm[d] : y->rank - 1 - d;
     if (from < 0) from += y->rank;
-    for (int64_t i = 0; i < y->dims[d]; i++) map->tables[d][i] = i * strides[from];
+    braid_map_line(map, d, 0, strides[from]);
   }
-  return done(map, state);
+  *state = map;
+  return BRAID_OK;
 }
 
 static void slice_of(const braid_node_desc *node, const braid_desc *x, braid_slice *slice) {
@@ -67,9 +63,9 @@ static braid_status create_slice(const braid_allocator *allocator, const braid_n
   BRAID_TRY(new_map(allocator, node, &map));
   slice_of(node, x, &slice);
   braid_map_strides(x->dims, x->rank, strides);
-  for (int d = 0; d < y->rank; d++)
-    for (int64_t i = 0; i < y->dims[d]; i++) map->tables[d][i] = (slice.start[d] + i * slice.step[d]) * strides[d];
-  return done(map, state);
+  for (int d = 0; d < y->rank; d++) braid_map_line(map, d, slice.start[d] * strides[d], slice.step[d] * strides[d]);
+  *state = map;
+  return BRAID_OK;
 }
 
 /* The inverse: where in dy an element of x has its gradient; nowhere: zero. */
@@ -84,10 +80,13 @@ static braid_status create_slice_grad(const braid_allocator *allocator, const br
   slice_of(node, x, &slice);
   braid_map_strides(dy->dims, dy->rank, strides);
   for (int d = 0; d < x->rank; d++) {
-    for (int64_t i = 0; i < x->dims[d]; i++) map->tables[d][i] = -1;
-    for (int64_t i = 0; i < slice.count[d]; i++) map->tables[d][slice.start[d] + i * slice.step[d]] = i * strides[d];
+    int64_t *table;
+    BRAID_TRY(braid_map_table(allocator, map, d, &table));
+    for (int64_t i = 0; i < x->dims[d]; i++) table[i] = -1;
+    for (int64_t i = 0; i < slice.count[d]; i++) table[slice.start[d] + i * slice.step[d]] = i * strides[d];
   }
-  return done(map, state);
+  *state = map;
+  return BRAID_OK;
 }
 
 /* Expand: dimensions of 1 stay at 0; Tile: they start again. Shapes are aligned at the last dimension. */
@@ -101,9 +100,11 @@ static braid_status create_repeat(const braid_allocator *allocator, const braid_
   braid_map_strides(x->dims, x->rank, strides);
   for (int d = 0; d < x->rank; d++) {
     int at = y->rank - x->rank + d;
-    for (int64_t i = 0; i < y->dims[at]; i++) map->tables[at][i] = i % x->dims[d] * strides[d];
+    braid_map_line(map, at, 0, x->dims[d] == 1 ? 0 : strides[d]);
+    map->axes[at].period = x->dims[d];
   }
-  return done(map, state);
+  *state = map;
+  return BRAID_OK;
 }
 
 /* --- pad ---------------------------------------------------------------------------------------------------------- */
@@ -122,12 +123,18 @@ static braid_status create_pad(const braid_allocator *allocator, const braid_nod
   bool some = node->input_count > 3 && node->inputs[3].present;
   (void)braid_pad_init(x, pads, count, some ? axes : NULL, some ? axis_count : (size_t)x->rank, begin, end);
   braid_map_strides(x->dims, x->rank, strides);
-  for (int d = 0; d < y->rank; d++)
+  for (int d = 0; d < y->rank; d++) {
+    int64_t *table;
+    braid_map_line(map, d, 0, strides[d]);
+    if (begin[d] == 0 && end[d] == 0) continue;
+    BRAID_TRY(braid_map_table(allocator, map, d, &table));
     for (int64_t i = 0; i < y->dims[d]; i++) {
       int64_t from = braid_pad_source(mode, i, begin[d], end[d], x->dims[d]);
-      map->tables[d][i] = from < 0 ? -1 : from * strides[d];
+      table[i] = from < 0 ? -1 : from * strides[d];
     }
-  return done(map, state);
+  }
+  *state = map;
+  return BRAID_OK;
 }
 
 static braid_status run_pad(const braid_node_desc *node, void *state, const braid_cpu_args *args) {
@@ -148,27 +155,26 @@ static braid_status create_depth(const braid_allocator *allocator, const braid_n
   bool column = strcmp(braid_attr_string(node->attrs, "mode", "DCR"), "CRD") == 0;
   const braid_desc *deep = to_space ? x : y, *wide = to_space ? y : x;
   int64_t block = braid_attr_int(node->attrs, "blocksize", 1), c = wide->dims[1];
-  int64_t strides[4], per_channel = column ? block * block : 1, per_y = column ? block : block * c;
+  int64_t *tables[4] = {NULL}, strides[4], per_channel = column ? block * block : 1, per_y = column ? block : block * c;
   int64_t per_x = column ? 1 : c; /* channels of the deep side from one step of c, by and bx */
   braid_map *map;
   BRAID_TRY(new_map(allocator, node, &map));
   braid_map_strides(x->dims, 4, strides);
-  for (int64_t i = 0; i < y->dims[0]; i++) map->tables[0][i] = i * strides[0];
+  braid_map_line(map, 0, 0, strides[0]);
+  for (int d = 1; d < 4; d++) braid_map_line(map, d, 0, (d > 1 ? block : per_channel) * strides[d]);
+  for (int d = 1; d < 4; d++)
+    if ((d > 1) == to_space) BRAID_TRY(braid_map_table(allocator, map, d, &tables[d]));
   if (to_space) {
-    for (int64_t i = 0; i < c; i++) map->tables[1][i] = i * per_channel * strides[1];
-    for (int64_t i = 0; i < y->dims[2]; i++)
-      map->tables[2][i] = i / block * strides[2] + i % block * per_y * strides[1];
-    for (int64_t i = 0; i < y->dims[3]; i++)
-      map->tables[3][i] = i / block * strides[3] + i % block * per_x * strides[1];
+    for (int64_t i = 0; i < y->dims[2]; i++) tables[2][i] = i / block * strides[2] + i % block * per_y * strides[1];
+    for (int64_t i = 0; i < y->dims[3]; i++) tables[3][i] = i / block * strides[3] + i % block * per_x * strides[1];
   } else {
     for (int64_t i = 0; i < deep->dims[1]; i++) {
       int64_t by = i / per_y % block, bx = i / per_x % block, channel = column ? i / per_channel : i % c;
-      map->tables[1][i] = channel * strides[1] + by * strides[2] + bx * strides[3];
+      tables[1][i] = channel * strides[1] + by * strides[2] + bx * strides[3];
     }
-    for (int64_t i = 0; i < y->dims[2]; i++) map->tables[2][i] = i * block * strides[2];
-    for (int64_t i = 0; i < y->dims[3]; i++) map->tables[3][i] = i * block * strides[3];
   }
-  return done(map, state);
+  *state = map;
+  return BRAID_OK;
 }
 
 /* --- concat, split ------------------------------------------------------------------------------------------------ */

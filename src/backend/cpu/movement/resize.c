@@ -76,15 +76,20 @@ static braid_status make_map(resize_state *state, const braid_node_desc *node) {
   const braid_desc *x = &node->inputs[0].desc, *y = &node->outputs[0].desc;
   int64_t strides[BRAID_MAX_RANK], index;
   double weight;
-  BRAID_TRY(braid_map_create(state->allocator, y->rank, y->dims, braid_dtype_size(y->dtype), &state->map));
+  braid_map *map;
+  BRAID_TRY(braid_map_create(state->allocator, y->rank, y->dims, braid_dtype_size(y->dtype), &map));
   braid_map_strides(x->dims, x->rank, strides);
-  for (int d = 0; d < y->rank; d++)
+  for (int d = 0; d < y->rank; d++) {
+    int64_t *table;
+    braid_map_line(map, d, 0, strides[d]);
+    if (braid_resize_keeps(&state->resize, node->attrs, d)) continue;
+    BRAID_TRY(braid_map_table(state->allocator, map, d, &table));
     for (int64_t i = 0; i < y->dims[d]; i++) {
       bool inside = braid_resize_element(&state->resize, node->attrs, d, i, &index, &weight);
-      if (braid_resize_keeps(&state->resize, node->attrs, d)) index = i, inside = true;
-      state->map->tables[d][i] = inside ? index * strides[d] : -1;
+      table[i] = inside ? index * strides[d] : -1;
     }
-  braid_map_finish(state->map);
+  }
+  state->map = map;
   return BRAID_OK;
 }
 

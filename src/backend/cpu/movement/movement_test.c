@@ -1,0 +1,147 @@
+/* Rows of many elements: what transposing, slicing and repeating move, beside plain index arithmetic, and that it takes
+ * no memory that grows with them. */
+#include "backend/cpu/cpu.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+extern const braid_cpu_table braid_cpu_movement_movement;
+
+enum { kLong = 100003, kMostBytes = 4096 };
+
+static const braid_cpu_kernel *find_kernel(const char *op) {
+  for (size_t i = 0; i < braid_cpu_movement_movement.count; i++)
+    if (strcmp(braid_cpu_movement_movement.kernels[i].op, op) == 0)
+      return braid_cpu_movement_movement.kernels[i].implementation;
+  fail_msg("there is no kernel for %s", op);
+  return NULL;
+}
+
+static size_t allocated; /* bytes, by the allocator of the tests */
+
+static void *count_allocate(void *context, size_t bytes, size_t alignment) {
+  const braid_allocator *heap = braid_allocator_default();
+  (void)context;
+  allocated += bytes;
+  return heap->allocate(heap->context, bytes, alignment);
+}
+
+static void count_release(void *context, void *pointer) {
+  const braid_allocator *heap = braid_allocator_default();
+  (void)context;
+  heap->release(heap->context, pointer);
+}
+
+static const braid_allocator kCounting = {NULL, count_allocate, count_release};
+
+static braid_operand operand(braid_dtype dtype, int rank, const int64_t *dims, const void *constant) {
+  braid_operand result = {.present = true, .constant = constant};
+  assert_int_equal(braid_desc_init(&result.desc, dtype, rank, dims), BRAID_OK);
+  return result;
+}
+
+static braid_operand list(const int64_t *values, int64_t count) {
+  return operand(BRAID_I64, 1, &count, values);
+}
+
+/* Runs the op over bytes that differ from those beside them. The caller frees both. */
+static void move(const char *op, const braid_operand *inputs, size_t count, const braid_operand *output, uint8_t **from,
+                 uint8_t **to) {
+  const braid_cpu_kernel *kernel = find_kernel(op);
+  const braid_node_desc node = {
+      .op = op, .name = op, .input_count = count, .output_count = 1, .inputs = inputs, .outputs = output};
+  size_t bytes = braid_desc_bytes(&inputs[0].desc), room = braid_desc_bytes(&output->desc);
+  braid_prepared_info info = {0};
+  void *state;
+  *from = malloc(bytes);
+  *to = calloc(1, room);
+  assert_true(*from && *to);
+  for (size_t i = 0; i < bytes; i++) (*from)[i] = (uint8_t)(i * 131 + i / 256 * 7);
+  allocated = 0;
+  assert_int_equal(kernel->create(&kCounting, &node, &state, &info), BRAID_OK);
+  if (allocated > kMostBytes) fail_msg("%s of %zu bytes keeps %zu", op, room, allocated);
+  const braid_cpu_args args = {.inputs = (const void *[]){*from}, .outputs = (void *[]){*to}};
+  assert_int_equal(kernel->run(&node, state, &args), BRAID_OK);
+  kernel->destroy(&kCounting, state);
+}
+
+/* Element i of each of `rows` is element from[i] of the input's row, which has `width`. */
+static void check(const char *op, size_t size, int64_t rows, int64_t count, int64_t width, int64_t start, int64_t step,
+                  int64_t period, const uint8_t *from, const uint8_t *to) {
+  for (int64_t r = 0; r < rows; r++)
+    for (int64_t i = 0; i < count; i++)
+      if (memcmp(to + (size_t)(r * count + i) * size, from + (size_t)(r * width + start + i % period * step) * size,
+                 size) != 0)
+        fail_msg("%s of elements of %zu bytes: element %lld of row %lld", op, size, (long long)i, (long long)r);
+}
+
+static const braid_dtype kTypes[] = {BRAID_U8, BRAID_F16, BRAID_F32, BRAID_I64};
+enum { kTypeCount = sizeof kTypes / sizeof *kTypes };
+
+static void slices(void **context) {
+  static const struct {
+    int64_t rows, start, end, step;
+  } kCases[] = {{1, 5, kLong - 7, 1}, {3, 0, kLong, 3}, {2, kLong - 1, -kLong - 1, -1}, {1, -2, 1, -2}};
+  (void)context;
+  for (int t = 0; t < kTypeCount; t++)
+    for (size_t i = 0; i < sizeof kCases / sizeof *kCases; i++) {
+      const int64_t axis = 1, step = kCases[i].step, start = kCases[i].start + (kCases[i].start < 0 ? kLong : 0);
+      const int64_t end = kCases[i].end < 0 ? -1 : kCases[i].end;
+      const int64_t count = step > 0 ? (end - start + step - 1) / step : (start - end - step - 1) / -step;
+      const braid_operand inputs[] = {operand(kTypes[t], 2, (int64_t[]){kCases[i].rows, kLong}, NULL),
+                                      list(&kCases[i].start, 1), list(&kCases[i].end, 1), list(&axis, 1),
+                                      list(&step, 1)};
+      const braid_operand output = operand(kTypes[t], 2, (int64_t[]){kCases[i].rows, count}, NULL);
+      uint8_t *from, *to;
+      move("Slice", inputs, 5, &output, &from, &to);
+      check("Slice", braid_dtype_size(kTypes[t]), kCases[i].rows, count, kLong, start, step, count, from, to);
+      free(from);
+      free(to);
+    }
+}
+
+static void repeats(void **context) {
+  static const int64_t kWidths[] = {1, 2, 7, 4096, 16384, 16385, 50000};
+  (void)context;
+  for (int t = 0; t < kTypeCount; t++)
+    for (size_t i = 0; i < sizeof kWidths / sizeof *kWidths; i++)
+      for (int expand = 0; expand < (kWidths[i] == 1 ? 2 : 1); expand++) {
+        const int64_t times[] = {1, kLong / kWidths[i]}, width = kWidths[i], count = times[1] * width;
+        const int64_t shape[] = {2, count};
+        const char *op = expand ? "Expand" : "Tile";
+        const braid_operand inputs[] = {operand(kTypes[t], 2, (int64_t[]){2, width}, NULL),
+                                        list(expand ? shape : times, 2)};
+        const braid_operand output = operand(kTypes[t], 2, shape, NULL);
+        uint8_t *from, *to;
+        move(op, inputs, 2, &output, &from, &to);
+        check(op, braid_dtype_size(kTypes[t]), 2, count, width, 0, 1, width, from, to);
+        free(from);
+        free(to);
+      }
+}
+
+/* Without `perm` the axes are reversed. */
+static void transposes(void **context) {
+  (void)context;
+  for (int t = 0; t < kTypeCount; t++) {
+    const size_t size = braid_dtype_size(kTypes[t]);
+    const braid_operand input = operand(kTypes[t], 2, (int64_t[]){kLong, 2}, NULL);
+    const braid_operand output = operand(kTypes[t], 2, (int64_t[]){2, kLong}, NULL);
+    uint8_t *from, *to;
+    move("Transpose", &input, 1, &output, &from, &to);
+    for (int64_t r = 0; r < 2; r++)
+      check("Transpose", size, 1, kLong, 2, r, 2, kLong, from, to + (size_t)(r * kLong) * size);
+    free(from);
+    free(to);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(slices), cmocka_unit_test(repeats), cmocka_unit_test(transposes)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
