@@ -18,7 +18,9 @@
 
 #include "backend/cuda/compiler.h"
 #include "backend/opencl/test_node.h"
+#include "base/library.h"
 #include "braid/conformance.h"
+#include "launch/queue.h"
 #include "skip.h"
 
 /* --- children ------------------------------------------------------------------------------------------------------
@@ -31,10 +33,21 @@
     }                                                                                                                  \
   } while (0)
 
-static bool preload(const char *name) {
+static void *preload(const char *name) {
   char path[512];
   snprintf(path, sizeof path, "%s/%s", BRAID_LIBRARIES, name);
-  return dlopen(path, RTLD_NOW | RTLD_LOCAL) != NULL;
+  return dlopen(path, RTLD_NOW | RTLD_LOCAL);
+}
+
+/* Of the library that passes for the driver: streams stop, and go on. */
+static void (*hold_streams)(void);
+static void (*go_on)(void);
+
+static bool preload_driver(const char *name) {
+  void *library = preload(name);
+  if (library && braid_library_find(library, "fake_cuda_hold", &hold_streams, sizeof hold_streams))
+    return braid_library_find(library, "fake_cuda_go", &go_on, sizeof go_on);
+  return library != NULL;
 }
 
 /* Runs it in a child, with the libraries loaded before (NULL: none) and a variable set. */
@@ -45,7 +58,7 @@ static void in_child(int (*run)(void), const char *driver, const char *compiler,
   assert_true(child >= 0);
   if (!child) {
     if (variable) setenv(variable, value, 1);
-    bool loaded = (!driver || preload(driver)) && (!compiler || preload(compiler));
+    bool loaded = (!driver || preload_driver(driver)) && (!compiler || preload(compiler));
     _exit(loaded ? run() : 2);
   }
   int status = 0;
@@ -182,6 +195,52 @@ static void test_contract(void **state) {
   in_child(keeps_the_contract, "cuda_cards.so", NULL, NULL, NULL);
 }
 
+/* --- recordings ----------------------------------------------------------------------------------------------------
+ */
+enum { kRecorded = BRAID_LAUNCH_WINDOW + 100 };
+
+/* More tasks than may be in flight, as one graph: its first tasks have ended before the last are issued. */
+static int replays_long_graph(void) {
+  static braid_task tasks[kRecorded];
+  static braid_task *list[kRecorded];
+  const float from = 3;
+  float to = 0;
+  braid_registry *registry;
+  test_node node;
+  void *recording;
+  EXPECT(braid_registry_create(NULL, &registry) == BRAID_OK);
+  EXPECT(test_node_open(&node, registry, "cuda0:libraries=off", "Relu", 1) == BRAID_OK);
+  EXPECT(test_node_transfer(&node, 0, (void *)&from, true) == BRAID_OK);
+  for (size_t i = 0; i < kRecorded; i++) {
+    tasks[i] = (braid_task){.kind = BRAID_TASK_COPY,
+                            .label = "copy",
+                            .source = node.bindings[0],
+                            .target = node.bindings[1],
+                            .verdict = &node.verdict};
+    list[i] = &tasks[i];
+  }
+  EXPECT(node.backend->record(node.queue.self, list, kRecorded, &recording) == BRAID_OK);
+  for (int run = 0; run < 2; run++) {
+    braid_verdict_init(&node.verdict);
+    hold_streams();
+    pthread_mutex_lock(&node.queue.lock);
+    EXPECT(braid_queue_replay_locked(&node.queue, recording, kRecorded) == BRAID_OK);
+    pthread_mutex_unlock(&node.queue.lock);
+    go_on();
+    EXPECT(braid_queue_wait(&node.queue, list[kRecorded - 1], -1) == BRAID_OK);
+  }
+  EXPECT(test_node_transfer(&node, 1, &to, false) == BRAID_OK && to == from);
+  node.backend->erase(node.queue.self, recording);
+  test_node_close(&node);
+  braid_registry_destroy(registry);
+  return 0;
+}
+
+static void test_long_graph(void **state) {
+  (void)state;
+  in_child(replays_long_graph, "cuda_cards.so", "nvrtc_any.so", NULL, NULL);
+}
+
 /* --- a card that fails ---------------------------------------------------------------------------------------------
  */
 /* The second launch fails for good: its task and all after it end with DEVICE_LOST, and nothing waits for ever. */
@@ -263,9 +322,9 @@ static void test_texts(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_absent), cmocka_unit_test(test_cards),
-                                     cmocka_unit_test(test_memory), cmocka_unit_test(test_contract),
-                                     cmocka_unit_test(test_lost),   cmocka_unit_test(test_no_compiler),
-                                     cmocka_unit_test(test_texts)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_absent),      cmocka_unit_test(test_cards),
+                                     cmocka_unit_test(test_memory),      cmocka_unit_test(test_contract),
+                                     cmocka_unit_test(test_long_graph),  cmocka_unit_test(test_lost),
+                                     cmocka_unit_test(test_no_compiler), cmocka_unit_test(test_texts)};
   return skip_run_group_tests(tests, NULL, NULL);
 }
