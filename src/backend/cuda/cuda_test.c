@@ -267,6 +267,51 @@ static void test_lost(void **state) {
   in_child(is_lost, "cuda_cards.so", "nvrtc_any.so", "FAKE_CUDA_FAIL", "2");
 }
 
+/* As is_lost, where the next thing that the driver refuses is an event. */
+static int is_lost_without_event(void) {
+  braid_registry *registry;
+  test_node node;
+  EXPECT(braid_registry_create(NULL, &registry) == BRAID_OK);
+  EXPECT(test_node_open(&node, registry, "cuda0:libraries=off", "Relu", 1000) == BRAID_OK);
+  for (int i = 0; i < 2; i++) {
+    braid_verdict verdict;
+    braid_verdict_init(&verdict);
+    braid_task task = node.task;
+    task.verdict = &verdict;
+    EXPECT(braid_queue_submit(&node.queue, &task) == BRAID_OK);
+    EXPECT(braid_queue_wait(&node.queue, &task, -1) == BRAID_DEVICE_LOST);
+    EXPECT(node.backend->status(node.self) == BRAID_DEVICE_LOST);
+  }
+  return 0;
+}
+
+/* Nothing is begun whose end could not be told. */
+static int has_no_event(void) {
+  const float from = 3;
+  float to = 0;
+  braid_registry *registry;
+  test_node node;
+  EXPECT(braid_registry_create(NULL, &registry) == BRAID_OK);
+  EXPECT(test_node_open(&node, registry, "cuda0:libraries=off", "Relu", 1) == BRAID_OK);
+  EXPECT(test_node_transfer(&node, 0, (void *)&from, true) == BRAID_OK);
+  EXPECT(test_node_transfer(&node, 0, &to, false) == BRAID_OK && to == from);
+  to = 0;
+  braid_task task = {
+      .kind = BRAID_TASK_READ, .label = "transfer", .source = node.bindings[0], .host = &to, .verdict = &node.verdict};
+  braid_verdict_init(&node.verdict);
+  EXPECT(braid_queue_do(&node.queue, &task, -1) == BRAID_NO_MEMORY);
+  EXPECT(to == 0 && node.backend->status(node.self) == BRAID_OK);
+  test_node_close(&node);
+  braid_registry_destroy(registry);
+  return 0;
+}
+
+static void test_no_event(void **state) {
+  (void)state;
+  in_child(is_lost_without_event, "cuda_cards.so", "nvrtc_any.so", "FAKE_CUDA_FAIL", "1");
+  in_child(has_no_event, "cuda_cards.so", "nvrtc_any.so", "FAKE_CUDA_EVENTS", "2");
+}
+
 static int needs_a_compiler(void) {
   braid_registry *registry;
   test_node node;
@@ -322,9 +367,9 @@ static void test_texts(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_absent),      cmocka_unit_test(test_cards),
-                                     cmocka_unit_test(test_memory),      cmocka_unit_test(test_contract),
-                                     cmocka_unit_test(test_long_graph),  cmocka_unit_test(test_lost),
-                                     cmocka_unit_test(test_no_compiler), cmocka_unit_test(test_texts)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_absent),   cmocka_unit_test(test_cards),       cmocka_unit_test(test_memory),
+      cmocka_unit_test(test_contract), cmocka_unit_test(test_long_graph),  cmocka_unit_test(test_lost),
+      cmocka_unit_test(test_no_event), cmocka_unit_test(test_no_compiler), cmocka_unit_test(test_texts)};
   return skip_run_group_tests(tests, NULL, NULL);
 }

@@ -36,8 +36,8 @@ BRAID_MUST_CHECK braid_status braid_cuda_queue_create(void *device, braid_timeli
 void braid_cuda_queue_destroy(void *device, void *queue);
 BRAID_MUST_CHECK braid_status braid_cuda_queue_submit(void *queue, braid_task *task);
 
-/* A new event of the queue with one holder; NULL: there is none to be had. */
-braid_cuda_event *braid_cuda_event_take(braid_cuda_queue *queue, bool timed);
+/* A new event of the queue with one holder. */
+BRAID_MUST_CHECK braid_status braid_cuda_event_take(braid_cuda_queue *queue, bool timed, braid_cuda_event **out);
 /* Enqueues the task's commands. */
 BRAID_MUST_CHECK braid_status braid_cuda_enqueue_task(braid_cuda_queue *queue, const braid_task *task,
                                                       braid_cuda_stream stream, braid_cuda_address fault);

@@ -207,8 +207,12 @@ static bool is_ready(const recording *all, segment *in) {
 static bool launch_segment(const recording *all, segment *in) {
   braid_cuda_queue *queue = all->queue;
   const braid_cuda_api *cuda = queue->device->cuda;
-  braid_cuda_event *end = is_ready(all, in) ? braid_cuda_event_take(queue, false) : NULL;
-  if (!end) return false;
+  braid_cuda_event *end;
+  if (!is_ready(all, in)) return false;
+  if (braid_cuda_event_take(queue, false, &end) != BRAID_OK) {
+    braid_clear_detail();
+    return false;
+  }
   for (size_t i = in->first; all->faults && i < in->first + in->count; i++) all->faults[i] = 0;
   braid_cuda_result code = cuda->graph_launch(in->exec, queue->stream);
   if (!code) code = cuda->event_record(end->handle, queue->stream);
