@@ -10,9 +10,11 @@
 
 #include <cmocka.h>
 #include <dlfcn.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -50,6 +52,8 @@ static bool preload_driver(const char *name) {
   return library != NULL;
 }
 
+enum { kLongestChild = 120 }; /* seconds; one that takes longer hangs */
+
 /* Runs it in a child, with the libraries loaded before (NULL: none) and a variable set. */
 static void in_child(int (*run)(void), const char *driver, const char *compiler, const char *variable,
                      const char *value) {
@@ -57,6 +61,8 @@ static void in_child(int (*run)(void), const char *driver, const char *compiler,
   pid_t child = fork();
   assert_true(child >= 0);
   if (!child) {
+    (void)signal(SIGSEGV, SIG_DFL); /* cmocka's handler would go on with the next test */
+    alarm(kLongestChild);
     if (variable) setenv(variable, value, 1);
     bool loaded = (!driver || preload_driver(driver)) && (!compiler || preload(compiler));
     _exit(loaded ? run() : 2);
@@ -285,6 +291,56 @@ static int is_lost_without_event(void) {
   return 0;
 }
 
+/* A kernel that does not end is given up while another thread waits in the driver to free memory, and what the device
+ * holds goes without waiting for the kernel. A copy that comes when it ends after all finds the host's memory gone. */
+enum { kGoneBytes = 1 << 16, kBesideBytes = 100 << 20 /* more than the arena has */ };
+
+static void *free_buffer(void *context) {
+  test_node *node = context;
+  node->backend->buffer_destroy(node->self, node->buffers[1]);
+  return NULL;
+}
+
+static int gives_up(void) {
+  braid_registry *registry;
+  test_node node;
+  pthread_t thread;
+  void *beside;
+  char *host = mmap(NULL, kGoneBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  EXPECT(host != MAP_FAILED);
+  EXPECT(braid_registry_create(NULL, &registry) == BRAID_OK);
+  EXPECT(test_node_open(&node, registry, "cuda0:libraries=off,deadline_ms=300", "Relu", kGoneBytes / 4) == BRAID_OK);
+  node.backend->buffer_destroy(node.self, node.buffers[1]);
+  EXPECT(node.backend->buffer_create(node.self, kBesideBytes, &node.buffers[1]) == BRAID_OK);
+  EXPECT(node.backend->buffer_create(node.self, kBesideBytes, &beside) == BRAID_OK);
+  node.bindings[1].buffer = node.buffers[1];
+  braid_verdict_init(&node.verdict);
+  braid_task write = {.kind = BRAID_TASK_WRITE,
+                      .label = "transfer",
+                      .target = node.bindings[0],
+                      .host = host,
+                      .verdict = &node.verdict};
+  hold_streams();
+  EXPECT(braid_queue_submit(&node.queue, &node.task) == BRAID_OK);
+  EXPECT(braid_queue_submit(&node.queue, &write) == BRAID_OK);
+  EXPECT(pthread_create(&thread, NULL, free_buffer, &node) == 0);
+  EXPECT(braid_queue_wait(&node.queue, &node.task, -1) == BRAID_DEVICE_LOST);
+  EXPECT(braid_queue_wait(&node.queue, &write, -1) == BRAID_DEVICE_LOST);
+  munmap(host, kGoneBytes);
+  node.backend->buffer_destroy(node.self, beside);
+  go_on();
+  EXPECT(pthread_join(thread, NULL) == 0);
+  node.buffers[1] = NULL;
+  test_node_close(&node);
+  braid_registry_destroy(registry);
+  return 0;
+}
+
+static void test_given_up(void **state) {
+  (void)state;
+  in_child(gives_up, "cuda_cards.so", "nvrtc_any.so", NULL, NULL);
+}
+
 /* Nothing is begun whose end could not be told. */
 static int has_no_event(void) {
   const float from = 3;
@@ -367,9 +423,10 @@ static void test_texts(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_absent),   cmocka_unit_test(test_cards),       cmocka_unit_test(test_memory),
-      cmocka_unit_test(test_contract), cmocka_unit_test(test_long_graph),  cmocka_unit_test(test_lost),
-      cmocka_unit_test(test_no_event), cmocka_unit_test(test_no_compiler), cmocka_unit_test(test_texts)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_absent),      cmocka_unit_test(test_cards),
+                                     cmocka_unit_test(test_memory),      cmocka_unit_test(test_contract),
+                                     cmocka_unit_test(test_long_graph),  cmocka_unit_test(test_lost),
+                                     cmocka_unit_test(test_given_up),    cmocka_unit_test(test_no_event),
+                                     cmocka_unit_test(test_no_compiler), cmocka_unit_test(test_texts)};
   return skip_run_group_tests(tests, NULL, NULL);
 }

@@ -39,10 +39,7 @@ static braid_status create_beside(braid_cuda_device *device, braid_cuda_buffer *
   size_t beside = free_on_card(device); /* the driver would look for long before it says no */
   if (buffer->bytes <= beside)
     code = device->cuda->memory_allocate(&buffer->address, buffer->bytes ? buffer->bytes : 1);
-  if (!code) {
-    device->plain_bytes += buffer->bytes;
-    return BRAID_OK;
-  }
+  if (!code) return BRAID_OK;
   if (code != BRAID_CUDA_OUT_OF_MEMORY) return braid_cuda_fail(code, "memory of the card");
   braid_pool_stats stats = device->pool ? braid_pool_get_stats(device->pool) : (braid_pool_stats){0};
   size_t largest = stats.largest_free > beside ? stats.largest_free : beside;
@@ -70,11 +67,11 @@ braid_status braid_cuda_buffer_create(void *self, size_t bytes, void **out) {
   braid_cuda_buffer *buffer = braid_zalloc(device->allocator, sizeof *buffer);
   if (!buffer) return BRAID_NO_MEMORY;
   buffer->bytes = bytes;
-  pthread_mutex_lock(&device->lock);
+  pthread_mutex_lock(&device->memory_lock);
   braid_cuda_enter(device);
   braid_status status = create_on_card(device, buffer);
   braid_cuda_leave(device);
-  pthread_mutex_unlock(&device->lock);
+  pthread_mutex_unlock(&device->memory_lock);
   if (status == BRAID_OK)
     *out = buffer;
   else
@@ -82,26 +79,26 @@ braid_status braid_cuda_buffer_create(void *self, size_t bytes, void **out) {
   return status;
 }
 
+/* Before it frees memory the driver waits for what runs, which on a lost card may never end: that memory stays. */
 void braid_cuda_buffer_destroy(void *self, void *which) {
   braid_cuda_device *device = self;
   braid_cuda_buffer *buffer = which;
-  pthread_mutex_lock(&device->lock);
   if (buffer->block) {
+    pthread_mutex_lock(&device->memory_lock);
     braid_pool_release(device->pool, buffer->block);
-  } else {
-    device->plain_bytes -= buffer->bytes;
+    pthread_mutex_unlock(&device->memory_lock);
+  } else if (!braid_cuda_device_is_lost(device)) {
     braid_cuda_enter(device);
     (void)device->cuda->memory_free(buffer->address);
     braid_cuda_leave(device);
   }
-  pthread_mutex_unlock(&device->lock);
   braid_free(device->allocator, buffer);
 }
 
 braid_status braid_cuda_read_memory(void *self, uint64_t *out_free, uint64_t *out_total) {
   braid_cuda_device *device = self;
   BRAID_TRY(braid_cuda_device_status(device));
-  pthread_mutex_lock(&device->lock);
+  pthread_mutex_lock(&device->memory_lock);
   braid_cuda_enter(device);
   braid_status status = ensure_arena(device);
   if (status == BRAID_OK) {
@@ -111,7 +108,7 @@ braid_status braid_cuda_read_memory(void *self, uint64_t *out_free, uint64_t *ou
     *out_free = stats.bytes - stats.in_use + (limited ? 0 : free_on_card(device));
   }
   braid_cuda_leave(device);
-  pthread_mutex_unlock(&device->lock);
+  pthread_mutex_unlock(&device->memory_lock);
   return status;
 }
 
@@ -163,9 +160,11 @@ void braid_cuda_host_unregister(void *self, void *host) {
   if (pin) *link = pin->next;
   pthread_mutex_unlock(&device->lock);
   if (!pin) return;
-  braid_cuda_enter(device);
-  if (pin->owned) (void)device->cuda->host_unregister(host);
-  braid_cuda_leave(device);
+  if (pin->owned && !braid_cuda_device_is_lost(device)) {
+    braid_cuda_enter(device);
+    (void)device->cuda->host_unregister(host);
+    braid_cuda_leave(device);
+  }
   braid_free(device->allocator, pin);
 }
 

@@ -247,6 +247,7 @@ static braid_status init_queue(braid_cuda_queue *queue, braid_cuda_device *devic
   if (status == BRAID_OK) status = braid_launch_queue_start(&queue->base, timeline);
   if (status != BRAID_OK) return status;
   pthread_mutex_lock(&device->lock);
+  queue->abandoned = braid_cuda_device_is_lost(device);
   queue->next = device->queues;
   device->queues = queue;
   pthread_mutex_unlock(&device->lock);

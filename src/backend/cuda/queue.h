@@ -26,6 +26,7 @@ struct braid_cuda_queue {
   uint32_t *faults;          /* a word for each slot, in memory of the host that kernels reach */
   braid_cuda_address fault_address;
   uint8_t *staging;            /* pinned, for memory of the host that is not; NULL: not needed so far */
+  uint32_t abandoned;          /* the device is lost and memory of the host may be gone; atomic */
   pthread_mutex_t lock;        /* of what follows */
   braid_cuda_event *events[2]; /* free ones: untimed, timed */
   braid_cuda_copy *copies;     /* free ones */

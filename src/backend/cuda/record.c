@@ -106,15 +106,20 @@ static void release_ends(recording *all) {
   }
 }
 
+static void free_handles(const recording *all) {
+  const braid_cuda_device *device = all->queue->device;
+  braid_cuda_enter(device);
+  for (size_t i = 0; i < all->segment_count; i++)
+    if (all->segments[i].exec) (void)device->cuda->graph_exec_destroy(all->segments[i].exec);
+  if (all->faults) (void)device->cuda->host_free(all->faults);
+  braid_cuda_leave(device);
+}
+
 void braid_cuda_erase(void *which, void *recorded) {
   const braid_cuda_queue *queue = which;
   recording *all = recorded;
   release_ends(all);
-  braid_cuda_enter(queue->device);
-  for (size_t i = 0; i < all->segment_count; i++)
-    if (all->segments[i].exec) (void)queue->device->cuda->graph_exec_destroy(all->segments[i].exec);
-  if (all->faults && !braid_cuda_device_is_lost(queue->device)) (void)queue->device->cuda->host_free(all->faults);
-  braid_cuda_leave(queue->device);
+  if (!braid_cuda_device_is_lost(queue->device)) free_handles(all);
   braid_free(NULL, all->items);
   braid_free(NULL, all->segments);
   braid_free(NULL, all->seen);
