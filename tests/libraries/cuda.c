@@ -98,8 +98,11 @@ EXPORT braid_cuda_result cuDeviceTotalMem_v2(size_t *bytes, braid_cuda_id device
   *bytes = (size_t)setting("FAKE_CUDA_MEMORY", 1L << 30);
   return 0;
 }
+static char cards[16];
+static bool is_of_card(braid_cuda_context_handle context) {
+  return (char *)(void *)context >= cards && (char *)(void *)context < cards + sizeof cards;
+}
 EXPORT braid_cuda_result cuDevicePrimaryCtxRetain(braid_cuda_context_handle *context, braid_cuda_id device) {
-  static char cards[16];
   *context = (braid_cuda_context_handle)(void *)&cards[device];
   return 0;
 }
@@ -107,12 +110,12 @@ EXPORT braid_cuda_result cuDevicePrimaryCtxRelease_v2(braid_cuda_id device) {
   (void)device;
   return 0;
 }
-/* Of the calling thread. A context that failed for good is not made current any more. */
+/* Of the calling thread. A card's context that failed for good is not made current any more; others are a program's. */
 enum { kDeepest = 16 };
 static _Thread_local braid_cuda_context_handle contexts[kDeepest];
 static _Thread_local int depth;
 EXPORT braid_cuda_result cuCtxPushCurrent_v2(braid_cuda_context_handle context) {
-  if (broken) return broken;
+  if (broken && is_of_card(context)) return broken;
   if (depth == kDeepest) abort();
   contexts[depth++] = context;
   return 0;

@@ -273,6 +273,33 @@ static void test_lost(void **state) {
   in_child(is_lost, "cuda_cards.so", "nvrtc_any.so", "FAKE_CUDA_FAIL", "2");
 }
 
+enum { kGoneBytes = 1 << 16, kBesideBytes = 100 << 20 /* more than the arena has */ };
+
+/* The context that a program has made current stays so, also where the card's cannot be made current any more. */
+static int leaves_context(void) {
+  static char own;
+  const braid_cuda_context_handle mine = (braid_cuda_context_handle)(void *)&own;
+  braid_cuda_context_handle current = NULL;
+  braid_registry *registry;
+  test_node node;
+  void *buffer;
+  EXPECT(braid_registry_create(NULL, &registry) == BRAID_OK);
+  EXPECT(test_node_open(&node, registry, "cuda0:libraries=off", "Relu", 1000) == BRAID_OK);
+  const braid_cuda_api *cuda = braid_cuda_load();
+  EXPECT(cuda && cuda->context_push(mine) == 0);
+  EXPECT(node.backend->buffer_create(node.self, 16, &buffer) == BRAID_OK);
+  EXPECT(cuda->launch(NULL, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL) == 0); /* which fails for good */
+  EXPECT(node.backend->buffer_create(node.self, kBesideBytes, &buffer) == BRAID_DEVICE_LOST);
+  EXPECT(node.backend->status(node.self) == BRAID_DEVICE_LOST);
+  EXPECT(cuda->context_pop(&current) == 0 && current == mine);
+  return 0;
+}
+
+static void test_context(void **state) {
+  (void)state;
+  in_child(leaves_context, "cuda_cards.so", "nvrtc_any.so", "FAKE_CUDA_FAIL", "1");
+}
+
 /* As is_lost, where the next thing that the driver refuses is an event. */
 static int is_lost_without_event(void) {
   braid_registry *registry;
@@ -293,8 +320,6 @@ static int is_lost_without_event(void) {
 
 /* A kernel that does not end is given up while another thread waits in the driver to free memory, and what the device
  * holds goes without waiting for the kernel. A copy that comes when it ends after all finds the host's memory gone. */
-enum { kGoneBytes = 1 << 16, kBesideBytes = 100 << 20 /* more than the arena has */ };
-
 static void *free_buffer(void *context) {
   test_node *node = context;
   node->backend->buffer_destroy(node->self, node->buffers[1]);
@@ -423,10 +448,10 @@ static void test_texts(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_absent),      cmocka_unit_test(test_cards),
-                                     cmocka_unit_test(test_memory),      cmocka_unit_test(test_contract),
-                                     cmocka_unit_test(test_long_graph),  cmocka_unit_test(test_lost),
-                                     cmocka_unit_test(test_given_up),    cmocka_unit_test(test_no_event),
-                                     cmocka_unit_test(test_no_compiler), cmocka_unit_test(test_texts)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_absent),      cmocka_unit_test(test_cards),      cmocka_unit_test(test_memory),
+      cmocka_unit_test(test_contract),    cmocka_unit_test(test_long_graph), cmocka_unit_test(test_lost),
+      cmocka_unit_test(test_context),     cmocka_unit_test(test_given_up),   cmocka_unit_test(test_no_event),
+      cmocka_unit_test(test_no_compiler), cmocka_unit_test(test_texts)};
   return skip_run_group_tests(tests, NULL, NULL);
 }

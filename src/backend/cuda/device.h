@@ -67,9 +67,10 @@ static inline bool braid_cuda_device_is_lost(const braid_cuda_device *device) {
 static inline void braid_cuda_enter(const braid_cuda_device *device) {
   (void)device->cuda->context_push(device->context);
 }
+/* A context that has failed may not have become current: then the one that is stays. */
 static inline void braid_cuda_leave(const braid_cuda_device *device) {
-  braid_cuda_context_handle ignored;
-  (void)device->cuda->context_pop(&ignored);
+  braid_cuda_context_handle left = NULL;
+  if (!device->cuda->context_pop(&left) && left != device->context) (void)device->cuda->context_push(left);
 }
 
 #endif

@@ -28,15 +28,18 @@ static braid_status ensure_arena(braid_cuda_device *device) {
   return status;
 }
 
-static size_t free_on_card(const braid_cuda_device *device) {
-  size_t unused = 0, total = 0;
-  return device->cuda->memory_info(&unused, &total) ? 0 : unused;
+static braid_status free_on_card(const braid_cuda_device *device, size_t *bytes) {
+  size_t total;
+  *bytes = 0;
+  BRAID_CUDA_TRY(device->cuda->memory_info(bytes, &total), "the free memory of the card");
+  return BRAID_OK;
 }
 
 /* What the arena has no room for. */
 static braid_status create_beside(braid_cuda_device *device, braid_cuda_buffer *buffer) {
   braid_cuda_result code = BRAID_CUDA_OUT_OF_MEMORY;
-  size_t beside = free_on_card(device); /* the driver would look for long before it says no */
+  size_t beside;
+  BRAID_TRY(free_on_card(device, &beside)); /* the driver would look for long before it says no */
   if (buffer->bytes <= beside)
     code = device->cuda->memory_allocate(&buffer->address, buffer->bytes ? buffer->bytes : 1);
   if (!code) return BRAID_OK;
@@ -72,6 +75,7 @@ braid_status braid_cuda_buffer_create(void *self, size_t bytes, void **out) {
   braid_status status = create_on_card(device, buffer);
   braid_cuda_leave(device);
   pthread_mutex_unlock(&device->memory_lock);
+  if (status == BRAID_DEVICE_LOST) braid_cuda_device_lose(device);
   if (status == BRAID_OK)
     *out = buffer;
   else
@@ -104,8 +108,10 @@ braid_status braid_cuda_read_memory(void *self, uint64_t *out_free, uint64_t *ou
   if (status == BRAID_OK) {
     braid_pool_stats stats = device->pool ? braid_pool_get_stats(device->pool) : (braid_pool_stats){0};
     bool limited = device->arena_bytes != 0;
+    size_t beside = 0;
+    if (!limited) status = free_on_card(device, &beside);
     *out_total = limited ? stats.bytes : device->info.memory_bytes;
-    *out_free = stats.bytes - stats.in_use + (limited ? 0 : free_on_card(device));
+    *out_free = stats.bytes - stats.in_use + beside;
   }
   braid_cuda_leave(device);
   pthread_mutex_unlock(&device->memory_lock);
