@@ -233,6 +233,15 @@ EXPORT braid_cuda_result cuMemHostRegister_v2(void *host, size_t bytes, unsigned
   pthread_mutex_unlock(&lock);
   return taken ? kAlreadyRegistered : 0;
 }
+EXPORT braid_cuda_result cuPointerGetAttribute(void *value, int attribute, braid_cuda_address pointer) {
+  pthread_mutex_lock(&lock);
+  const struct range *range = range_of((const void *)(uintptr_t)pointer, 1);
+  const braid_cuda_address start = range ? (braid_cuda_address)(uintptr_t)range->from : 0;
+  if (range && attribute == BRAID_CUDA_RANGE_START) memcpy(value, &start, sizeof start);
+  if (range && attribute == BRAID_CUDA_RANGE_BYTES) memcpy(value, &range->bytes, sizeof range->bytes);
+  pthread_mutex_unlock(&lock);
+  return range ? 0 : kInvalidValue;
+}
 EXPORT braid_cuda_result cuMemHostUnregister(void *host) {
   NEED_CONTEXT;
   pthread_mutex_lock(&lock);

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "backend/cuda/compiler.h"
+#include "backend/cuda/memory.h"
 #include "backend/opencl/test_node.h"
 #include "base/library.h"
 #include "braid/conformance.h"
@@ -160,6 +161,36 @@ static int runs_out_of_memory(void) {
 static void test_memory(void **state) {
   (void)state;
   in_child(runs_out_of_memory, "cuda_cards.so", NULL, "FAKE_CUDA_MEMORY", "67108864");
+}
+
+/* Memory of which somebody else has pinned a part is copied like any other; where it is all of it, as pinned memory. */
+static int pins_twice(void) {
+  enum { kBytes = 1 << 18 };
+  static float data[kBytes / sizeof(float)];
+  braid_registry *registry;
+  test_node node;
+  const braid_cuda_api *driver = braid_cuda_load();
+  EXPECT(braid_registry_create(NULL, &registry) == BRAID_OK);
+  EXPECT(test_node_open(&node, registry, "cuda0:libraries=off", "Relu", kBytes / sizeof(float)) == BRAID_OK);
+  braid_cuda_device *device = node.self;
+  EXPECT(driver && driver->context_push(device->context) == 0);
+  EXPECT(driver->host_register(data, kBytes / 2, 0) == 0);
+  EXPECT(node.backend->host_register(node.self, data, kBytes) == BRAID_OK);
+  EXPECT(!braid_cuda_is_pinned(device, data, kBytes));
+  EXPECT(test_node_transfer(&node, 0, data, true) == BRAID_OK);
+  node.backend->host_unregister(node.self, data);
+  EXPECT(node.backend->host_register(node.self, data, kBytes / 2) == BRAID_OK);
+  EXPECT(braid_cuda_is_pinned(device, data, kBytes / 2));
+  node.backend->host_unregister(node.self, data);
+  EXPECT(driver->host_unregister(data) == 0); /* not by us */
+  test_node_close(&node);
+  braid_registry_destroy(registry);
+  return 0;
+}
+
+static void test_pins(void **state) {
+  (void)state;
+  in_child(pins_twice, "cuda_cards.so", "nvrtc_any.so", NULL, NULL);
 }
 
 /* --- the contract --------------------------------------------------------------------------------------------------
@@ -449,9 +480,9 @@ static void test_texts(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_absent),      cmocka_unit_test(test_cards),      cmocka_unit_test(test_memory),
-      cmocka_unit_test(test_contract),    cmocka_unit_test(test_long_graph), cmocka_unit_test(test_lost),
-      cmocka_unit_test(test_context),     cmocka_unit_test(test_given_up),   cmocka_unit_test(test_no_event),
-      cmocka_unit_test(test_no_compiler), cmocka_unit_test(test_texts)};
+      cmocka_unit_test(test_absent),   cmocka_unit_test(test_cards),       cmocka_unit_test(test_memory),
+      cmocka_unit_test(test_pins),     cmocka_unit_test(test_contract),    cmocka_unit_test(test_long_graph),
+      cmocka_unit_test(test_lost),     cmocka_unit_test(test_context),     cmocka_unit_test(test_given_up),
+      cmocka_unit_test(test_no_event), cmocka_unit_test(test_no_compiler), cmocka_unit_test(test_texts)};
   return skip_run_group_tests(tests, NULL, NULL);
 }

@@ -134,6 +134,15 @@ struct braid_cuda_pin {
   braid_cuda_pin *next;
 };
 
+/* Somebody else has pinned a part of it, or all of it? Copies of what is pinned in part fail. */
+static bool is_pinned_whole(const braid_cuda_device *device, void *host, size_t bytes) {
+  braid_cuda_address start = 0, from = (braid_cuda_address)(uintptr_t)host;
+  size_t size = 0;
+  return !device->cuda->pointer_attribute(&start, BRAID_CUDA_RANGE_START, from) &&
+         !device->cuda->pointer_attribute(&size, BRAID_CUDA_RANGE_BYTES, from) && start <= from &&
+         from + bytes <= start + size;
+}
+
 /* Memory that cannot be pinned is copied like any other: slower, and no failure. */
 braid_status braid_cuda_host_register(void *self, void *host, size_t bytes) {
   braid_cuda_device *device = self;
@@ -144,8 +153,9 @@ braid_status braid_cuda_host_register(void *self, void *host, size_t bytes) {
   pin->bytes = bytes;
   braid_cuda_enter(device);
   braid_cuda_result code = device->cuda->host_register(host, bytes, BRAID_CUDA_HOST_PORTABLE);
+  bool pinned = !code || (code == BRAID_CUDA_ALREADY_REGISTERED && is_pinned_whole(device, host, bytes));
   braid_cuda_leave(device);
-  if (code && code != BRAID_CUDA_ALREADY_REGISTERED) {
+  if (!pinned) {
     braid_free(device->allocator, pin);
     return BRAID_OK;
   }
