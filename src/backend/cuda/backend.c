@@ -121,7 +121,7 @@ static void describe_software(braid_cuda_device *device) {
   braid_cuda_libraries_describe(device, libraries, sizeof libraries);
   snprintf(info->software, sizeof info->software, "CUDA %d.%d, NVRTC %d.%d%s", driver / 1000, driver % 1000 / 10,
            compiler / 1000, compiler % 1000 / 10, libraries);
-  if (braid_cuda_compiler_find() != BRAID_OK) {
+  if (braid_cuda_compiler_check(device->capability) != BRAID_OK) {
     snprintf(info->lacks, sizeof info->lacks, "without own kernels: %s", braid_error_detail());
     braid_clear_detail();
   }

@@ -441,6 +441,37 @@ static void test_no_compiler(void **state) {
   if (braid_cuda_compiler_find() != BRAID_OK) in_child(needs_a_compiler, "cuda_cards.so", NULL, NULL, NULL);
 }
 
+/* A card that is older than all that the compiler knows: found before anything is prepared. */
+static int is_too_old(void) {
+  braid_registry *registry;
+  test_node node;
+  EXPECT(braid_registry_create(NULL, &registry) == BRAID_OK);
+  EXPECT(test_node_open(&node, registry, "cuda0:libraries=off", "Relu", 1000) == BRAID_UNSUPPORTED);
+  EXPECT(!node.kernel && strstr(braid_error_detail(), "knows no card of compute capability 7.0"));
+  EXPECT(strstr(braid_device_get_info(node.device)->lacks, "knows no card of compute capability 7.0"));
+  test_node_close(&node);
+  braid_registry_destroy(registry);
+  return 0;
+}
+
+/* Code that the compiler does not hand over is not loaded. */
+static int gets_no_code(void) {
+  braid_registry *registry;
+  test_node node;
+  EXPECT(braid_registry_create(NULL, &registry) == BRAID_OK);
+  EXPECT(test_node_open(&node, registry, "cuda0:libraries=off", "Relu", 1000) == BRAID_INTERNAL);
+  EXPECT(strstr(braid_error_detail(), "gives no code"));
+  test_node_close(&node);
+  braid_registry_destroy(registry);
+  return 0;
+}
+
+static void test_compiler(void **state) {
+  (void)state;
+  in_child(is_too_old, "cuda_cards.so", "nvrtc_any.so", "FAKE_CUDA_CAPABILITY", "7");
+  in_child(gets_no_code, "cuda_cards.so", "nvrtc_any.so", "FAKE_NVRTC_NO_CODE", "1");
+}
+
 /* --- the kernels' text ---------------------------------------------------------------------------------------------
  * Where the compiler is, all texts in the forms that a GPU gets. */
 static void test_texts(void **state) {
@@ -479,10 +510,12 @@ static void test_texts(void **state) {
 }
 
 int main(void) {
+  /* The last two load a compiler that is installed, which children would inherit. */
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_absent),   cmocka_unit_test(test_cards),       cmocka_unit_test(test_memory),
-      cmocka_unit_test(test_pins),     cmocka_unit_test(test_contract),    cmocka_unit_test(test_long_graph),
-      cmocka_unit_test(test_lost),     cmocka_unit_test(test_context),     cmocka_unit_test(test_given_up),
-      cmocka_unit_test(test_no_event), cmocka_unit_test(test_no_compiler), cmocka_unit_test(test_texts)};
+      cmocka_unit_test(test_absent),   cmocka_unit_test(test_cards),    cmocka_unit_test(test_memory),
+      cmocka_unit_test(test_pins),     cmocka_unit_test(test_contract), cmocka_unit_test(test_long_graph),
+      cmocka_unit_test(test_lost),     cmocka_unit_test(test_context),  cmocka_unit_test(test_given_up),
+      cmocka_unit_test(test_no_event), cmocka_unit_test(test_compiler), cmocka_unit_test(test_no_compiler),
+      cmocka_unit_test(test_texts)};
   return skip_run_group_tests(tests, NULL, NULL);
 }
