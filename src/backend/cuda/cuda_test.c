@@ -472,6 +472,90 @@ static void test_compiler(void **state) {
   in_child(gets_no_code, "cuda_cards.so", "nvrtc_any.so", "FAKE_NVRTC_NO_CODE", "1");
 }
 
+/* --- cuBLASLt and cuDNN --------------------------------------------------------------------------------------------
+ */
+static braid_operand operand(int rank, const int64_t *dims) {
+  braid_operand out = {.present = true, .desc = {.dtype = BRAID_F32, .rank = rank}};
+  memcpy(out.desc.dims, dims, (size_t)rank * sizeof *dims);
+  return out;
+}
+
+/* Does the library's kernel take the node? The last operand is its output. */
+static bool takes(braid_device *device, const char *name, const char *op, const braid_operand *operands, size_t count,
+                  char why[256]) {
+  static const struct braid_attrs kNoAttributes;
+  const braid_backend *backend = braid_device_backend(device);
+  void *self = braid_device_self(device);
+  size_t kernels;
+  const braid_kernel *const *list = backend->kernels(self, &kernels);
+  const braid_node_desc node = {.op = op,
+                                .name = "test",
+                                .attrs = &kNoAttributes,
+                                .input_count = count - 1,
+                                .output_count = 1,
+                                .inputs = operands,
+                                .outputs = &operands[count - 1]};
+  snprintf(why, 256, "there is no %s", name);
+  for (size_t i = 0; i < kernels; i++)
+    if (strstr(list[i]->name, name) && strcmp(list[i]->op, op) == 0)
+      return backend->match(self, list[i], &node, why, 256);
+  return false;
+}
+
+static const int64_t kSquare[] = {4, 4}, kMaps[] = {8, 4, 8, 8}, kPoints[] = {4, 4, 1, 1}, kRow[] = {4},
+                     kWide[] = {8, 1, 4096, 4096}, kMany[] = {64, 1, 1, 1}, kHuge[] = {8, 64, 4096, 4096};
+
+static bool preload_libraries(void) {
+  return preload("cudalibraries_blas.so") && preload("cudalibraries_dnn.so");
+}
+
+/* Products and convolutions are taken, but not operands that cuDNN cannot count. */
+static int uses_libraries(void) {
+  const braid_operand product[] = {operand(2, kSquare), operand(2, kSquare), operand(2, kSquare)};
+  const braid_operand fused[] = {operand(4, kMaps), operand(4, kPoints), operand(1, kRow), operand(4, kMaps)};
+  const braid_operand huge[] = {operand(4, kWide), operand(4, kMany), operand(4, kHuge)};
+  char why[256];
+  braid_registry *registry;
+  braid_device *device;
+  EXPECT(preload_libraries());
+  EXPECT(braid_registry_create(NULL, &registry) == BRAID_OK);
+  EXPECT(braid_device_open(registry, "cuda0", &device) == BRAID_OK);
+  EXPECT(strstr(braid_device_get_info(device)->software, ", cuBLASLt 13.0, cuDNN 9.19"));
+  EXPECT(takes(device, "cublas", "MatMul", product, 3, why));
+  EXPECT(takes(device, "cudnn", "FusedConv", fused, 4, why));
+  EXPECT(!takes(device, "cudnn", "Conv", huge, 3, why) && strstr(why, "more than 2^30 elements"));
+  braid_device_close(device);
+  braid_registry_destroy(registry);
+  return 0;
+}
+
+/* What a library has no algorithm for, or none that is modest, is refused before anything is prepared. */
+static int lacks_algorithms(void) {
+  const braid_operand product[] = {operand(2, kSquare), operand(2, kSquare), operand(2, kSquare)};
+  const braid_operand fused[] = {operand(4, kMaps), operand(4, kPoints), operand(1, kRow), operand(4, kMaps)};
+  char why[256];
+  braid_registry *registry;
+  braid_device *device;
+  setenv("FAKE_CUDNN_WORKSPACE", "4294967296", 1);
+  setenv("FAKE_CUBLASLT_VERSION", "12103", 1);
+  setenv("FAKE_CUDNN_VERSION", "8907", 1);
+  EXPECT(preload_libraries());
+  EXPECT(braid_registry_create(NULL, &registry) == BRAID_OK);
+  EXPECT(braid_device_open(registry, "cuda0", &device) == BRAID_OK);
+  EXPECT(strstr(braid_device_get_info(device)->software, ", cuBLASLt 11.11, cuDNN 8.9"));
+  EXPECT(!takes(device, "cublas", "MatMul", product, 3, why) && strstr(why, "no way to compute the product"));
+  EXPECT(!takes(device, "cudnn", "FusedConv", fused, 4, why) && strstr(why, "4294967296 bytes"));
+  braid_device_close(device);
+  braid_registry_destroy(registry);
+  return 0;
+}
+
+static void test_libraries(void **state) {
+  (void)state;
+  in_child(uses_libraries, "cuda_cards.so", "nvrtc_any.so", NULL, NULL);
+  in_child(lacks_algorithms, "cuda_cards.so", "nvrtc_any.so", "FAKE_CUBLASLT_COUNT", "0");
+}
+
 /* --- the kernels' text ---------------------------------------------------------------------------------------------
  * Where the compiler is, all texts in the forms that a GPU gets. */
 static void test_texts(void **state) {
@@ -512,10 +596,10 @@ static void test_texts(void **state) {
 int main(void) {
   /* The last two load a compiler that is installed, which children would inherit. */
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_absent),   cmocka_unit_test(test_cards),    cmocka_unit_test(test_memory),
-      cmocka_unit_test(test_pins),     cmocka_unit_test(test_contract), cmocka_unit_test(test_long_graph),
-      cmocka_unit_test(test_lost),     cmocka_unit_test(test_context),  cmocka_unit_test(test_given_up),
-      cmocka_unit_test(test_no_event), cmocka_unit_test(test_compiler), cmocka_unit_test(test_no_compiler),
-      cmocka_unit_test(test_texts)};
+      cmocka_unit_test(test_absent),      cmocka_unit_test(test_cards),     cmocka_unit_test(test_memory),
+      cmocka_unit_test(test_pins),        cmocka_unit_test(test_contract),  cmocka_unit_test(test_long_graph),
+      cmocka_unit_test(test_lost),        cmocka_unit_test(test_context),   cmocka_unit_test(test_given_up),
+      cmocka_unit_test(test_no_event),    cmocka_unit_test(test_libraries), cmocka_unit_test(test_compiler),
+      cmocka_unit_test(test_no_compiler), cmocka_unit_test(test_texts)};
   return skip_run_group_tests(tests, NULL, NULL);
 }
