@@ -297,7 +297,7 @@ static braid_cuda_result append_step(struct CUgraph_st *list, const step *one) {
 static braid_cuda_result take_step(braid_cuda_stream stream, const step *one) {
   if (stream->captured) return append_step(stream->captured, one);
   pthread_mutex_lock(&lock);
-  bool waits = held;
+  bool waits = __atomic_load_n(&held, __ATOMIC_ACQUIRE);
   braid_cuda_result code = waits ? append_step(&waiting, one) : 0;
   pthread_mutex_unlock(&lock);
   if (!waits) do_step(one);
@@ -312,12 +312,11 @@ EXPORT void fake_cuda_hold(void) {
 }
 EXPORT void fake_cuda_go(void) {
   pthread_mutex_lock(&lock);
-  step *first = waiting.first;
+  for (const step *one = waiting.first; one; one = one->next) do_step(one);
+  free_steps(waiting.first);
   waiting = (struct CUgraph_st){NULL, &waiting.first};
-  pthread_mutex_unlock(&lock);
-  for (const step *one = first; one; one = one->next) do_step(one);
-  free_steps(first);
   __atomic_store_n(&held, false, __ATOMIC_RELEASE);
+  pthread_mutex_unlock(&lock);
 }
 EXPORT braid_cuda_result cuMemcpyHtoDAsync_v2(braid_cuda_address to, const void *from, size_t bytes,
                                               braid_cuda_stream stream) {
