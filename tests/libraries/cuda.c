@@ -4,6 +4,7 @@
  *   FAKE_CUDA_CARDS=N      how many (1)              FAKE_CUDA_VERSION=N     of CUDA (13000)
  *   FAKE_CUDA_MEMORY=N     bytes of each (1 GiB)     FAKE_CUDA_FAIL=N        the N-th launch fails for good: 719
  *   FAKE_CUDA_EVENTS=N     events that can be made   FAKE_CUDA_CAPABILITY=N  major number (9)
+ *   FAKE_CUDA_NO_UPDATE=1  of graphs                 FAKE_CUDA_NO_CAPTURE=1  of graphs
  *
  * After a failure for good every call that wants a context gives the same code. fake_cuda_hold stops all streams:
  * what is enqueued from then on is done by fake_cuda_go, and memory is not freed before.
@@ -28,7 +29,9 @@ enum {
   kInvalidDevice = 101,
   kNotReady = 600,
   kAlreadyRegistered = 712,
-  kLaunchFailed = 719
+  kLaunchFailed = 719,
+  kCaptureUnsupported = 900,
+  kUpdateFailure = 910
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -424,6 +427,7 @@ static step *copy_steps(const step *from) {
 EXPORT braid_cuda_result cuStreamBeginCapture_v2(braid_cuda_stream stream, int mode) {
   (void)mode;
   NEED_CONTEXT;
+  if (setting("FAKE_CUDA_NO_CAPTURE", 0)) return kCaptureUnsupported;
   stream->captured = calloc(1, sizeof *stream->captured);
   if (!stream->captured) return kOutOfMemory;
   stream->captured->last = &stream->captured->first;
@@ -446,6 +450,7 @@ EXPORT braid_cuda_result cuGraphInstantiateWithFlags(braid_cuda_graph_exec *exec
 EXPORT braid_cuda_result cuGraphExecUpdate_v2(braid_cuda_graph_exec exec, braid_cuda_graph graph,
                                               braid_cuda_update *result) {
   (void)result;
+  if (setting("FAKE_CUDA_NO_UPDATE", 0)) return kUpdateFailure;
   free_steps(exec->first);
   exec->first = copy_steps(graph->first);
   return 0;

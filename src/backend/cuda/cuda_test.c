@@ -230,6 +230,7 @@ static int keeps_the_contract(void) {
 static void test_contract(void **state) {
   (void)state;
   in_child(keeps_the_contract, "cuda_cards.so", NULL, NULL, NULL);
+  in_child(keeps_the_contract, "cuda_cards.so", NULL, "FAKE_CUDA_NO_UPDATE", "1");
 }
 
 /* --- recordings ----------------------------------------------------------------------------------------------------
@@ -276,6 +277,7 @@ static int replays_long_graph(void) {
 static void test_long_graph(void **state) {
   (void)state;
   in_child(replays_long_graph, "cuda_cards.so", "nvrtc_any.so", NULL, NULL);
+  in_child(replays_long_graph, "cuda_cards.so", "nvrtc_any.so", "FAKE_CUDA_NO_CAPTURE", "1");
 }
 
 /* --- a card that fails ---------------------------------------------------------------------------------------------
