@@ -17,6 +17,15 @@ braid_status braid_launch_parse_number(const braid_launch_option *option, const 
   return BRAID_OK;
 }
 
+braid_status braid_launch_parse_bytes(const braid_launch_option *option, const char *value, void *field) {
+  int64_t bytes;
+  if (!braid_parse_i64(value, &bytes) || bytes < option->least)
+    return braid_fail(BRAID_INVALID_ARGUMENT, "option %s=%.60s: expected bytes, at least %lld", option->key, value,
+                      (long long)option->least);
+  *(uint64_t *)field = (uint64_t)bytes;
+  return BRAID_OK;
+}
+
 braid_status braid_launch_parse_path(const braid_launch_option *option, const char *value, void *field) {
   size_t length = strlen(value);
   if (!length || length >= (size_t)option->most)

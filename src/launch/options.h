@@ -27,8 +27,9 @@ extern const size_t braid_launch_knob_option_count;
 /* INVALID_ARGUMENT names the option and what was expected. `text` may be NULL. */
 BRAID_MUST_CHECK braid_status braid_launch_parse_options(const char *text, const braid_launch_option_table *tables,
                                                          size_t table_count);
-/* For tables: a uint32_t, and a path into a char array. */
+/* For tables: a uint32_t, a uint64_t of bytes (no more than INT64_MAX), and a path into a char array. */
 braid_status braid_launch_parse_number(const braid_launch_option *option, const char *value, void *field);
+braid_status braid_launch_parse_bytes(const braid_launch_option *option, const char *value, void *field);
 braid_status braid_launch_parse_path(const braid_launch_option *option, const char *value, void *field);
 
 #endif

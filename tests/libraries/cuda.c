@@ -1,26 +1,44 @@
 /* Passes for NVIDIA's driver: cards whose memory is the host's and whose kernels do nothing, so that loading, memory,
  * transfers, order, recordings and errors can be tested where there is no card. What it does follows the environment:
  *
- *   FAKE_CUDA_CARDS=N      how many (1)              FAKE_CUDA_VERSION=N  of CUDA (13000)
- *   FAKE_CUDA_MEMORY=N     bytes of each (1 GiB)     FAKE_CUDA_FAIL=N     the N-th launch fails for good: 719
+ *   FAKE_CUDA_CARDS=N      how many (1)              FAKE_CUDA_VERSION=N     of CUDA (13000)
+ *   FAKE_CUDA_MEMORY=N     bytes of each (1 GiB)     FAKE_CUDA_FAIL=N        the N-th launch fails for good: 719
+ *   FAKE_CUDA_EVENTS=N     events that can be made   FAKE_CUDA_CAPABILITY=N  major number (9)
+ *   FAKE_CUDA_NO_UPDATE=1  of graphs                 FAKE_CUDA_NO_CAPTURE=1  of graphs
+ *
+ * After a failure for good every call that wants a context gives the same code. fake_cuda_hold stops all streams:
+ * what is enqueued from then on is done by fake_cuda_go, and memory is not freed before.
  *
  * WITHOUT_FUNCTIONS: a library that has none of the driver's. */
 #ifndef WITHOUT_FUNCTIONS
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "backend/cuda/api.h"
 
 #pragma GCC diagnostic ignored "-Wmissing-prototypes" /* the real headers are not needed */
 #define EXPORT __attribute__((visibility("default")))
 
-enum { kOutOfMemory = 2, kNoDevice = 100, kInvalidDevice = 101, kLaunchFailed = 719 };
+enum {
+  kInvalidValue = 1,
+  kOutOfMemory = 2,
+  kNoDevice = 100,
+  kInvalidDevice = 101,
+  kNotReady = 600,
+  kAlreadyRegistered = 712,
+  kLaunchFailed = 719,
+  kCaptureUnsupported = 900,
+  kUpdateFailure = 910
+};
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static size_t in_use;
-static long launches;
+static long launches, events;
 static braid_cuda_result broken;
+static bool held; /* atomic */
 
 static long setting(const char *name, long otherwise) {
   const char *text = getenv(name);
@@ -71,7 +89,7 @@ EXPORT braid_cuda_result cuDeviceGetAttribute(int *value, int attribute, braid_c
     *value = 132;
     return 0;
   case BRAID_CUDA_CAPABILITY_MAJOR:
-    *value = 9;
+    *value = (int)setting("FAKE_CUDA_CAPABILITY", 9);
     return 0;
   default:
     *value = 0;
@@ -83,24 +101,32 @@ EXPORT braid_cuda_result cuDeviceTotalMem_v2(size_t *bytes, braid_cuda_id device
   *bytes = (size_t)setting("FAKE_CUDA_MEMORY", 1L << 30);
   return 0;
 }
+static char cards[16];
+static bool is_of_card(braid_cuda_context_handle context) {
+  return (char *)(void *)context >= cards && (char *)(void *)context < cards + sizeof cards;
+}
 EXPORT braid_cuda_result cuDevicePrimaryCtxRetain(braid_cuda_context_handle *context, braid_cuda_id device) {
-  static char contexts[16];
-  *context = (braid_cuda_context_handle)(void *)&contexts[device];
+  *context = (braid_cuda_context_handle)(void *)&cards[device];
   return 0;
 }
 EXPORT braid_cuda_result cuDevicePrimaryCtxRelease_v2(braid_cuda_id device) {
   (void)device;
   return 0;
 }
-static _Thread_local int pushed;
+/* Of the calling thread. A card's context that failed for good is not made current any more; others are a program's. */
+enum { kDeepest = 16 };
+static _Thread_local braid_cuda_context_handle contexts[kDeepest];
+static _Thread_local int depth;
 EXPORT braid_cuda_result cuCtxPushCurrent_v2(braid_cuda_context_handle context) {
-  (void)context;
-  pushed++;
+  if (broken && is_of_card(context)) return broken;
+  if (depth == kDeepest) abort();
+  contexts[depth++] = context;
   return 0;
 }
 EXPORT braid_cuda_result cuCtxPopCurrent_v2(braid_cuda_context_handle *context) {
-  *context = NULL;
-  if (pushed-- <= 0) abort();
+  if (!depth && !broken) abort();
+  if (!depth) return broken;
+  *context = contexts[--depth];
   return 0;
 }
 
@@ -117,18 +143,20 @@ EXPORT braid_cuda_result cuGetExportTable(const void **table, const void *id) {
 enum { kBefore = 256 };
 
 /* Calls that want a current context end the program where there is none. */
-static void need_context(void) {
-  if (pushed <= 0) abort();
-}
+#define NEED_CONTEXT                                                                                                   \
+  do {                                                                                                                 \
+    if (broken) return broken;                                                                                         \
+    if (!depth) abort();                                                                                               \
+  } while (0)
 
 EXPORT braid_cuda_result cuMemGetInfo_v2(size_t *unused, size_t *total) {
-  need_context();
+  NEED_CONTEXT;
   (void)cuDeviceTotalMem_v2(total, 0);
   *unused = *total - in_use;
   return 0;
 }
 EXPORT braid_cuda_result cuMemAlloc_v2(braid_cuda_address *address, size_t bytes) {
-  need_context();
+  NEED_CONTEXT;
   size_t total;
   char *memory = NULL;
   (void)cuDeviceTotalMem_v2(&total, 0);
@@ -143,9 +171,10 @@ EXPORT braid_cuda_result cuMemAlloc_v2(braid_cuda_address *address, size_t bytes
   return memory ? 0 : kOutOfMemory;
 }
 EXPORT braid_cuda_result cuMemFree_v2(braid_cuda_address address) {
-  need_context();
+  NEED_CONTEXT;
   size_t bytes;
   char *memory = (char *)(uintptr_t)address - kBefore;
+  while (__atomic_load_n(&held, __ATOMIC_ACQUIRE)) (void)nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
   memcpy(&bytes, memory, sizeof bytes);
   pthread_mutex_lock(&lock);
   in_use -= bytes;
@@ -155,12 +184,12 @@ EXPORT braid_cuda_result cuMemFree_v2(braid_cuda_address address) {
 }
 EXPORT braid_cuda_result cuMemHostAlloc(void **host, size_t bytes, unsigned flags) {
   (void)flags;
-  need_context();
+  NEED_CONTEXT;
   *host = malloc(bytes);
   return *host ? 0 : kOutOfMemory;
 }
 EXPORT braid_cuda_result cuMemFreeHost(void *host) {
-  need_context();
+  NEED_CONTEXT;
   free(host);
   return 0;
 }
@@ -169,21 +198,67 @@ EXPORT braid_cuda_result cuMemHostGetDevicePointer_v2(braid_cuda_address *addres
   *address = (braid_cuda_address)(uintptr_t)host;
   return 0;
 }
+/* Ranges that are registered. */
+enum { kRanges = 64 };
+static struct range {
+  char *from;
+  size_t bytes;
+} ranges[kRanges];
+
+static struct range *range_of(const void *host, size_t bytes) {
+  for (size_t i = 0; i < kRanges; i++)
+    if (ranges[i].bytes && ranges[i].from < (const char *)host + bytes &&
+        (const char *)host < ranges[i].from + ranges[i].bytes)
+      return &ranges[i];
+  return NULL;
+}
+static bool is_within(const struct range *range, const void *host, size_t bytes) {
+  return (const char *)host >= range->from && (const char *)host + bytes <= range->from + range->bytes;
+}
+/* What is registered in part cannot be copied. */
+static bool is_copyable(const void *host, size_t bytes) {
+  pthread_mutex_lock(&lock);
+  const struct range *range = range_of(host, bytes);
+  bool copyable = !range || is_within(range, host, bytes);
+  pthread_mutex_unlock(&lock);
+  return copyable;
+}
 EXPORT braid_cuda_result cuMemHostRegister_v2(void *host, size_t bytes, unsigned flags) {
-  (void)host, (void)bytes, (void)flags;
-  need_context();
-  return 0;
+  (void)flags;
+  NEED_CONTEXT;
+  pthread_mutex_lock(&lock);
+  bool taken = range_of(host, bytes) != NULL;
+  for (size_t i = 0; !taken && i < kRanges; i++)
+    if (!ranges[i].bytes) {
+      ranges[i] = (struct range){host, bytes};
+      break;
+    }
+  pthread_mutex_unlock(&lock);
+  return taken ? kAlreadyRegistered : 0;
+}
+EXPORT braid_cuda_result cuPointerGetAttribute(void *value, int attribute, braid_cuda_address pointer) {
+  pthread_mutex_lock(&lock);
+  const struct range *range = range_of((const void *)(uintptr_t)pointer, 1);
+  const braid_cuda_address start = range ? (braid_cuda_address)(uintptr_t)range->from : 0;
+  if (range && attribute == BRAID_CUDA_RANGE_START) memcpy(value, &start, sizeof start);
+  if (range && attribute == BRAID_CUDA_RANGE_BYTES) memcpy(value, &range->bytes, sizeof range->bytes);
+  pthread_mutex_unlock(&lock);
+  return range ? 0 : kInvalidValue;
 }
 EXPORT braid_cuda_result cuMemHostUnregister(void *host) {
-  (void)host;
-  need_context();
-  return 0;
+  NEED_CONTEXT;
+  pthread_mutex_lock(&lock);
+  struct range *range = range_of(host, 1);
+  if (range) range->bytes = 0;
+  pthread_mutex_unlock(&lock);
+  return range ? 0 : kInvalidValue;
 }
 
-/* --- streams: whatever is enqueued is done at once, or becomes part of the graph that is captured ------------------
+/* --- streams: whatever is enqueued is done at once, when streams go on, or with the graph that is captured -----------
  */
 typedef struct step {
-  void *to;
+  braid_cuda_host_call call; /* NULL: a copy */
+  void *to;                  /* or the call's context */
   const void *from;
   size_t bytes;
   struct step *next;
@@ -198,41 +273,74 @@ struct CUgraphExec_st {
 struct CUstream_st {
   struct CUgraph_st *captured;
 };
+static struct CUgraph_st waiting = {NULL, &waiting.first}; /* of all streams that are held */
 
-static braid_cuda_result copy_or_capture(void *to, const void *from, size_t bytes, braid_cuda_stream stream) {
-  need_context();
-  if (broken) return broken;
-  if (!stream->captured) {
-    memmove(to, from, bytes);
-    return 0;
+static void free_steps(step *first) {
+  while (first) {
+    step *next = first->next;
+    free(first);
+    first = next;
   }
-  step *one = malloc(sizeof *one);
-  if (!one) return kOutOfMemory;
-  *one = (step){to, from, bytes, NULL};
-  *stream->captured->last = one;
-  stream->captured->last = &one->next;
+}
+static void do_step(const step *one) {
+  if (one->call)
+    one->call(one->to);
+  else
+    memmove(one->to, one->from, one->bytes);
+}
+static braid_cuda_result append_step(struct CUgraph_st *list, const step *one) {
+  step *copy = malloc(sizeof *copy);
+  if (!copy) return kOutOfMemory;
+  *copy = *one;
+  copy->next = NULL;
+  *list->last = copy;
+  list->last = &copy->next;
   return 0;
+}
+static braid_cuda_result take_step(braid_cuda_stream stream, const step *one) {
+  if (stream->captured) return append_step(stream->captured, one);
+  pthread_mutex_lock(&lock);
+  bool waits = __atomic_load_n(&held, __ATOMIC_ACQUIRE);
+  braid_cuda_result code = waits ? append_step(&waiting, one) : 0;
+  pthread_mutex_unlock(&lock);
+  if (!waits) do_step(one);
+  return code;
+}
+static braid_cuda_result take_copy(void *to, const void *from, size_t bytes, braid_cuda_stream stream) {
+  NEED_CONTEXT;
+  return take_step(stream, &(step){.to = to, .from = from, .bytes = bytes});
+}
+EXPORT void fake_cuda_hold(void) {
+  __atomic_store_n(&held, true, __ATOMIC_RELEASE);
+}
+EXPORT void fake_cuda_go(void) {
+  pthread_mutex_lock(&lock);
+  for (const step *one = waiting.first; one; one = one->next) do_step(one);
+  free_steps(waiting.first);
+  waiting = (struct CUgraph_st){NULL, &waiting.first};
+  __atomic_store_n(&held, false, __ATOMIC_RELEASE);
+  pthread_mutex_unlock(&lock);
 }
 EXPORT braid_cuda_result cuMemcpyHtoDAsync_v2(braid_cuda_address to, const void *from, size_t bytes,
                                               braid_cuda_stream stream) {
-  return copy_or_capture((void *)(uintptr_t)to, from, bytes, stream);
+  return is_copyable(from, bytes) ? take_copy((void *)(uintptr_t)to, from, bytes, stream) : kInvalidValue;
 }
 EXPORT braid_cuda_result cuMemcpyDtoHAsync_v2(void *to, braid_cuda_address from, size_t bytes,
                                               braid_cuda_stream stream) {
-  return copy_or_capture(to, (const void *)(uintptr_t)from, bytes, stream);
+  return is_copyable(to, bytes) ? take_copy(to, (const void *)(uintptr_t)from, bytes, stream) : kInvalidValue;
 }
 EXPORT braid_cuda_result cuMemcpyDtoDAsync_v2(braid_cuda_address to, braid_cuda_address from, size_t bytes,
                                               braid_cuda_stream stream) {
-  return copy_or_capture((void *)(uintptr_t)to, (const void *)(uintptr_t)from, bytes, stream);
+  return take_copy((void *)(uintptr_t)to, (const void *)(uintptr_t)from, bytes, stream);
 }
 EXPORT braid_cuda_result cuStreamCreate(braid_cuda_stream *stream, unsigned flags) {
   (void)flags;
-  need_context();
+  NEED_CONTEXT;
   *stream = calloc(1, sizeof **stream);
   return *stream ? 0 : kOutOfMemory;
 }
 EXPORT braid_cuda_result cuStreamDestroy_v2(braid_cuda_stream stream) {
-  need_context();
+  NEED_CONTEXT;
   free(stream);
   return 0;
 }
@@ -241,14 +349,14 @@ EXPORT braid_cuda_result cuStreamWaitEvent(braid_cuda_stream stream, braid_cuda_
   return broken;
 }
 EXPORT braid_cuda_result cuLaunchHostFunc(braid_cuda_stream stream, braid_cuda_host_call call, void *context) {
-  (void)stream;
-  need_context();
-  if (!broken) call(context);
-  return broken;
+  NEED_CONTEXT;
+  return take_step(stream, &(step){.call = call, .to = context});
 }
 EXPORT braid_cuda_result cuEventCreate(braid_cuda_event_handle *event, unsigned flags) {
   (void)flags;
-  need_context();
+  NEED_CONTEXT;
+  long most = setting("FAKE_CUDA_EVENTS", -1);
+  if (most >= 0 && __atomic_add_fetch(&events, 1, __ATOMIC_RELAXED) > most) return kOutOfMemory;
   *event = malloc(1);
   return *event ? 0 : kOutOfMemory;
 }
@@ -258,13 +366,13 @@ EXPORT braid_cuda_result cuEventDestroy_v2(braid_cuda_event_handle event) {
 }
 EXPORT braid_cuda_result cuEventRecord(braid_cuda_event_handle event, braid_cuda_stream stream) {
   (void)event, (void)stream;
-  need_context();
-  return broken;
+  NEED_CONTEXT;
+  return 0;
 }
 EXPORT braid_cuda_result cuEventQuery(braid_cuda_event_handle event) {
   (void)event;
-  need_context();
-  return broken;
+  NEED_CONTEXT;
+  return __atomic_load_n(&held, __ATOMIC_ACQUIRE) ? kNotReady : 0;
 }
 EXPORT braid_cuda_result cuEventElapsedTime(float *milliseconds, braid_cuda_event_handle start,
                                             braid_cuda_event_handle end) {
@@ -277,12 +385,12 @@ EXPORT braid_cuda_result cuEventElapsedTime(float *milliseconds, braid_cuda_even
  */
 EXPORT braid_cuda_result cuModuleLoadData(braid_cuda_module *module, const void *image) {
   (void)image;
-  need_context();
+  NEED_CONTEXT;
   *module = malloc(1);
   return *module ? 0 : kOutOfMemory;
 }
 EXPORT braid_cuda_result cuModuleUnload(braid_cuda_module module) {
-  need_context();
+  NEED_CONTEXT;
   free(module);
   return 0;
 }
@@ -297,7 +405,7 @@ EXPORT braid_cuda_result cuLaunchKernel(braid_cuda_function function, unsigned g
                                         unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared,
                                         braid_cuda_stream stream, void **arguments, void **extra) {
   (void)function, (void)block_y, (void)block_z, (void)shared, (void)stream, (void)arguments, (void)extra;
-  need_context();
+  NEED_CONTEXT;
   if (!grid_x || !grid_y || !grid_z || grid_y > 65535 || grid_z > 65535 || !block_x || block_x > 1024) return 1;
   if (__atomic_add_fetch(&launches, 1, __ATOMIC_RELAXED) == setting("FAKE_CUDA_FAIL", -1)) broken = kLaunchFailed;
   return 0; /* a kernel's failure shows at its end */
@@ -305,13 +413,6 @@ EXPORT braid_cuda_result cuLaunchKernel(braid_cuda_function function, unsigned g
 
 /* --- graphs --------------------------------------------------------------------------------------------------------
  */
-static void free_steps(step *first) {
-  while (first) {
-    step *next = first->next;
-    free(first);
-    first = next;
-  }
-}
 static step *copy_steps(const step *from) {
   step *first = NULL, **last = &first;
   for (; from; from = from->next) {
@@ -325,7 +426,8 @@ static step *copy_steps(const step *from) {
 }
 EXPORT braid_cuda_result cuStreamBeginCapture_v2(braid_cuda_stream stream, int mode) {
   (void)mode;
-  need_context();
+  NEED_CONTEXT;
+  if (setting("FAKE_CUDA_NO_CAPTURE", 0)) return kCaptureUnsupported;
   stream->captured = calloc(1, sizeof *stream->captured);
   if (!stream->captured) return kOutOfMemory;
   stream->captured->last = &stream->captured->first;
@@ -339,7 +441,7 @@ EXPORT braid_cuda_result cuStreamEndCapture(braid_cuda_stream stream, braid_cuda
 EXPORT braid_cuda_result cuGraphInstantiateWithFlags(braid_cuda_graph_exec *exec, braid_cuda_graph graph,
                                                      unsigned long long flags) {
   (void)flags;
-  need_context();
+  NEED_CONTEXT;
   *exec = malloc(sizeof **exec);
   if (!*exec) return kOutOfMemory;
   (*exec)->first = copy_steps(graph->first);
@@ -348,13 +450,14 @@ EXPORT braid_cuda_result cuGraphInstantiateWithFlags(braid_cuda_graph_exec *exec
 EXPORT braid_cuda_result cuGraphExecUpdate_v2(braid_cuda_graph_exec exec, braid_cuda_graph graph,
                                               braid_cuda_update *result) {
   (void)result;
+  if (setting("FAKE_CUDA_NO_UPDATE", 0)) return kUpdateFailure;
   free_steps(exec->first);
   exec->first = copy_steps(graph->first);
   return 0;
 }
 EXPORT braid_cuda_result cuGraphLaunch(braid_cuda_graph_exec exec, braid_cuda_stream stream) {
   for (const step *one = exec->first; one; one = one->next) {
-    braid_cuda_result code = copy_or_capture(one->to, one->from, one->bytes, stream);
+    braid_cuda_result code = take_step(stream, one);
     if (code) return code;
   }
   return broken;

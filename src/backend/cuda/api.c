@@ -98,6 +98,9 @@ braid_status braid_cuda_status(braid_cuda_result code) {
   case 717: /* INVALID_ADDRESS_SPACE */
   case 718: /* INVALID_PC */
   case 719: /* LAUNCH_FAILED */
+  case 721: /* TENSOR_MEMORY_LEAK */
+  case 810: /* MPS_CLIENT_TERMINATED */
+  case 911: /* EXTERNAL_DEVICE */
   case 999: /* UNKNOWN */
     return BRAID_DEVICE_LOST;
   case 701: /* LAUNCH_OUT_OF_RESOURCES */

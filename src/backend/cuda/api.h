@@ -42,6 +42,11 @@ enum { /* CUdevice_attribute */
        BRAID_CUDA_CAPABILITY_MINOR = 76,
 };
 
+enum { /* CUpointer_attribute */
+       BRAID_CUDA_RANGE_START = 11,
+       BRAID_CUDA_RANGE_BYTES = 12,
+};
+
 enum { /* flags */
        BRAID_CUDA_STREAM_NON_BLOCKING = 1,
        BRAID_CUDA_EVENT_TIMED = 0,
@@ -78,6 +83,7 @@ typedef struct braid_cuda_update {
   X(host_free, "cuMemFreeHost", (void *host))                                                                          \
   X(host_address, "cuMemHostGetDevicePointer_v2", (braid_cuda_address * address, void *host, unsigned flags))          \
   X(host_register, "cuMemHostRegister_v2", (void *host, size_t bytes, unsigned flags))                                 \
+  X(pointer_attribute, "cuPointerGetAttribute", (void *value, int attribute, braid_cuda_address pointer))              \
   X(host_unregister, "cuMemHostUnregister", (void *host))                                                              \
   X(write_async, "cuMemcpyHtoDAsync_v2",                                                                               \
     (braid_cuda_address to, const void *from, size_t bytes, braid_cuda_stream stream))                                 \

@@ -91,6 +91,7 @@ static void device_close(void *self) {
   pthread_mutex_destroy(&device->program_lock);
   pthread_cond_destroy(&device->program_built);
   pthread_mutex_destroy(&device->lock);
+  pthread_mutex_destroy(&device->memory_lock);
   braid_free(device->allocator, device->kernels);
   braid_free(device->allocator, device);
 }
@@ -120,7 +121,7 @@ static void describe_software(braid_cuda_device *device) {
   braid_cuda_libraries_describe(device, libraries, sizeof libraries);
   snprintf(info->software, sizeof info->software, "CUDA %d.%d, NVRTC %d.%d%s", driver / 1000, driver % 1000 / 10,
            compiler / 1000, compiler % 1000 / 10, libraries);
-  if (braid_cuda_compiler_find() != BRAID_OK) {
+  if (braid_cuda_compiler_check(device->capability) != BRAID_OK) {
     snprintf(info->lacks, sizeof info->lacks, "without own kernels: %s", braid_error_detail());
     braid_clear_detail();
   }
@@ -171,6 +172,7 @@ static braid_status device_open(const braid_allocator *allocator, size_t index, 
   pthread_mutex_init(&device->program_lock, NULL);
   pthread_cond_init(&device->program_built, NULL);
   pthread_mutex_init(&device->lock, NULL);
+  pthread_mutex_init(&device->memory_lock, NULL);
   braid_status status = init_device(device, index, &options);
   if (status == BRAID_OK)
     *out = device;
@@ -203,8 +205,10 @@ braid_status braid_cuda_device_status(void *self) {
 }
 
 void braid_cuda_device_lose(braid_cuda_device *device) {
-  if (__atomic_exchange_n(&device->lost, 1, __ATOMIC_ACQ_REL)) return;
   pthread_mutex_lock(&device->lock);
+  for (braid_cuda_queue *queue = device->queues; queue; queue = queue->next)
+    __atomic_store_n(&queue->abandoned, 1, __ATOMIC_RELEASE);
+  __atomic_store_n(&device->lost, 1, __ATOMIC_RELEASE);
   for (braid_cuda_queue *queue = device->queues; queue; queue = queue->next) braid_launch_queue_wake(&queue->base);
   pthread_mutex_unlock(&device->lock);
 }

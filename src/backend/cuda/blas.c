@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <string.h>
 
+#include "base/detail.h"
 #include "base/library.h"
 #include "base/try.h"
 #include "launch/product.h"
@@ -143,7 +144,7 @@ static bool is_bias(const braid_launch_product *m) {
   return m->has_added && m->added_row == 0 && m->added_column == 1 && m->beta == 1;
 }
 
-static bool blas_match(const braid_cuda_device *device, const braid_node_desc *node, char *why, size_t why_bytes) {
+static bool match_product(const braid_cuda_device *device, const braid_node_desc *node, char *why, size_t why_bytes) {
   int lead_rank;
   int64_t step;
   if (!device->blas) return braid_launch_refuse(why, why_bytes, "there is no cuBLASLt");
@@ -154,6 +155,7 @@ static bool blas_match(const braid_cuda_device *device, const braid_node_desc *n
   if (lead_rank > 2) return braid_launch_refuse(why, why_bytes, "batches broadcast over %d dimensions", lead_rank);
   if (m.rows < 1 || m.columns < 1 || m.inner < 1 || m.batches < 1)
     return braid_launch_refuse(why, why_bytes, "an empty matrix");
+  if (m.batches > INT32_MAX) return braid_launch_refuse(why, why_bytes, "more than 2^31 matrices");
   if (!batch_step(&m, &m.left, &step) || !batch_step(&m, &m.right, &step))
     return braid_launch_refuse(why, why_bytes, "batches of two dimensions");
   if ((m.left.line != 1 && m.left.k != 1) || (m.right.line != 1 && m.right.k != 1))
@@ -217,6 +219,7 @@ static braid_status choose_algorithm(const braid_cuda_blas *blas, blas_state *st
   blas_code code = api->heuristic(blas->handle, state->desc, state->right, state->left, added, state->out, preference,
                                   1, &found, &count);
   (void)api->preference_destroy(preference);
+  if (!code && count) code = found.state;
   if (code || !count) return fail_blas(code ? code : 15, "no way to compute the product");
   state->algorithm = found.algorithm;
   state->workspace_bytes = found.workspace_bytes;
@@ -247,8 +250,8 @@ static braid_status make_state(const braid_cuda_device *device, const braid_laun
   return choose_algorithm(device->blas, state);
 }
 
-static braid_status blas_prepare(braid_cuda_device *device, const braid_node_desc *node, void **out,
-                                 size_t *workspace_bytes) {
+static braid_status prepare_product(const braid_cuda_device *device, const braid_node_desc *node, void **out,
+                                    size_t *workspace_bytes) {
   int lead_rank;
   braid_launch_product m = braid_launch_read_product(node, &lead_rank);
   blas_state *state = braid_zalloc(NULL, sizeof *state);
@@ -261,6 +264,25 @@ static braid_status blas_prepare(braid_cuda_device *device, const braid_node_des
   *workspace_bytes = state->workspace_bytes;
   if (status != BRAID_OK) blas_discard(device, state);
   return status;
+}
+
+static braid_status blas_prepare(braid_cuda_device *device, const braid_node_desc *node, void **out,
+                                 size_t *workspace_bytes) {
+  return prepare_product(device, node, out, workspace_bytes);
+}
+
+/* Only cuBLASLt knows what it has an algorithm for. */
+static bool blas_match(const braid_cuda_device *device, const braid_node_desc *node, char *why, size_t why_bytes) {
+  void *state;
+  size_t bytes;
+  if (!match_product(device, node, why, why_bytes)) return false;
+  if (prepare_product(device, node, &state, &bytes) != BRAID_OK) {
+    (void)braid_launch_refuse(why, why_bytes, "%s", braid_error_detail());
+    braid_clear_detail();
+    return false;
+  }
+  blas_discard(device, state);
+  return true;
 }
 
 /* --- running -------------------------------------------------------------------------------------------------------

@@ -113,6 +113,13 @@ static int newest_arch(int capability) {
   return best;
 }
 
+braid_status braid_cuda_compiler_check(int capability) {
+  BRAID_TRY(braid_cuda_compiler_find());
+  if (newest_arch(capability)) return BRAID_OK;
+  return braid_fail(BRAID_UNSUPPORTED, "CUDA's compiler %d.%d knows no card of compute capability %d.%d",
+                    version / 1000, version % 1000 / 10, capability / 10, capability % 10);
+}
+
 /* A number with a point or an exponent begins here, and is of double precision? Its length, else 0. */
 static size_t double_constant(const char *text) {
   size_t digits = strspn(text, "0123456789"), length = digits;
@@ -189,8 +196,8 @@ static braid_status take_binary(nvrtc_program program, bool ptx, uint8_t **binar
     return braid_fail(BRAID_INTERNAL, "CUDA's compiler gives no code");
   *binary = braid_alloc(NULL, *bytes);
   if (!*binary) return BRAID_NO_MEMORY;
-  (void)(ptx ? api.ptx : api.cubin)(program, (char *)*binary);
-  return BRAID_OK;
+  nvrtc_code code = (ptx ? api.ptx : api.cubin)(program, (char *)*binary);
+  return code ? braid_fail(BRAID_INTERNAL, "CUDA's compiler gives no code: %s", api.error_string(code)) : BRAID_OK;
 }
 
 /* `options` are cut here. */
@@ -221,10 +228,7 @@ static braid_status compile_text(const braid_log *log, const braid_launch_text *
 braid_status braid_cuda_compile(const braid_log *log, const braid_launch_text *text, int capability,
                                 const char *options, uint8_t **binary, size_t *bytes) {
   *binary = NULL;
-  BRAID_TRY(braid_cuda_compiler_find());
-  if (!newest_arch(capability))
-    return braid_fail(BRAID_UNSUPPORTED, "CUDA's compiler %d.%d knows no card of compute capability %d.%d",
-                      version / 1000, version % 1000 / 10, capability / 10, capability % 10);
+  BRAID_TRY(braid_cuda_compiler_check(capability));
   char *cut = translate_options(options);
   if (!cut) return BRAID_NO_MEMORY;
   braid_text whole;

@@ -12,6 +12,8 @@ extern const braid_launch_text braid_cuda_texts[]; /* the prelude */
 
 /* UNSUPPORTED: there is none that can be used, and why. */
 BRAID_MUST_CHECK braid_status braid_cuda_compiler_find(void);
+/* The same, for a card of this capability (90 is 9.0). */
+BRAID_MUST_CHECK braid_status braid_cuda_compiler_check(int capability);
 int braid_cuda_compiler_version(void); /* 13000 is 13.0; 0: there is none */
 
 /* Compiles a text of the library for a card of this capability (90 is 9.0), with options as "-DA=1 -DB=2". The binary,

@@ -31,6 +31,8 @@ _Static_assert((int)BRAID_CUDA_PCI_DEVICE == CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID, 
 _Static_assert((int)BRAID_CUDA_PCI_DOMAIN == CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID, "");
 _Static_assert((int)BRAID_CUDA_CAPABILITY_MAJOR == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, "");
 _Static_assert((int)BRAID_CUDA_CAPABILITY_MINOR == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, "");
+_Static_assert((int)BRAID_CUDA_RANGE_START == CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, "");
+_Static_assert((int)BRAID_CUDA_RANGE_BYTES == CU_POINTER_ATTRIBUTE_RANGE_SIZE, "");
 _Static_assert((int)BRAID_CUDA_STREAM_NON_BLOCKING == CU_STREAM_NON_BLOCKING, "");
 _Static_assert((int)BRAID_CUDA_EVENT_UNTIMED == CU_EVENT_DISABLE_TIMING, "");
 _Static_assert((int)BRAID_CUDA_HOST_PORTABLE == CU_MEMHOSTALLOC_PORTABLE, "");
@@ -41,9 +43,12 @@ static void test_statuses(void **state) {
   (void)state;
   static const CUresult kLost[] = {CUDA_ERROR_ILLEGAL_ADDRESS,     CUDA_ERROR_LAUNCH_FAILED,
                                    CUDA_ERROR_ECC_UNCORRECTABLE,   CUDA_ERROR_LAUNCH_TIMEOUT,
-                                   CUDA_ERROR_ILLEGAL_INSTRUCTION, CUDA_ERROR_MISALIGNED_ADDRESS};
+                                   CUDA_ERROR_ILLEGAL_INSTRUCTION, CUDA_ERROR_MISALIGNED_ADDRESS,
+                                   CUDA_ERROR_EXTERNAL_DEVICE};
   for (size_t i = 0; i < sizeof kLost / sizeof *kLost; i++)
     assert_int_equal(braid_cuda_status((braid_cuda_result)kLost[i]), BRAID_DEVICE_LOST);
+  assert_int_equal(braid_cuda_status(721 /* TENSOR_MEMORY_LEAK, of newer headers */), BRAID_DEVICE_LOST);
+  assert_int_equal(braid_cuda_status(810 /* MPS_CLIENT_TERMINATED, the same */), BRAID_DEVICE_LOST);
   assert_int_equal(braid_cuda_status(CUDA_ERROR_OUT_OF_MEMORY), BRAID_NO_MEMORY);
   assert_int_equal(braid_cuda_status(CUDA_ERROR_INVALID_VALUE), BRAID_INTERNAL);
 }

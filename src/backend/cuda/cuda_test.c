@@ -10,15 +10,20 @@
 
 #include <cmocka.h>
 #include <dlfcn.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "backend/cuda/compiler.h"
+#include "backend/cuda/memory.h"
 #include "backend/opencl/test_node.h"
+#include "base/library.h"
 #include "braid/conformance.h"
+#include "launch/queue.h"
 #include "skip.h"
 
 /* --- children ------------------------------------------------------------------------------------------------------
@@ -31,11 +36,24 @@
     }                                                                                                                  \
   } while (0)
 
-static bool preload(const char *name) {
+static void *preload(const char *name) {
   char path[512];
   snprintf(path, sizeof path, "%s/%s", BRAID_LIBRARIES, name);
-  return dlopen(path, RTLD_NOW | RTLD_LOCAL) != NULL;
+  return dlopen(path, RTLD_NOW | RTLD_LOCAL);
 }
+
+/* Of the library that passes for the driver: streams stop, and go on. */
+static void (*hold_streams)(void);
+static void (*go_on)(void);
+
+static bool preload_driver(const char *name) {
+  void *library = preload(name);
+  if (library && braid_library_find(library, "fake_cuda_hold", &hold_streams, sizeof hold_streams))
+    return braid_library_find(library, "fake_cuda_go", &go_on, sizeof go_on);
+  return library != NULL;
+}
+
+enum { kLongestChild = 120 }; /* seconds; one that takes longer hangs */
 
 /* Runs it in a child, with the libraries loaded before (NULL: none) and a variable set. */
 static void in_child(int (*run)(void), const char *driver, const char *compiler, const char *variable,
@@ -44,8 +62,10 @@ static void in_child(int (*run)(void), const char *driver, const char *compiler,
   pid_t child = fork();
   assert_true(child >= 0);
   if (!child) {
+    (void)signal(SIGSEGV, SIG_DFL); /* cmocka's handler would go on with the next test */
+    alarm(kLongestChild);
     if (variable) setenv(variable, value, 1);
-    bool loaded = (!driver || preload(driver)) && (!compiler || preload(compiler));
+    bool loaded = (!driver || preload_driver(driver)) && (!compiler || preload(compiler));
     _exit(loaded ? run() : 2);
   }
   int status = 0;
@@ -143,6 +163,36 @@ static void test_memory(void **state) {
   in_child(runs_out_of_memory, "cuda_cards.so", NULL, "FAKE_CUDA_MEMORY", "67108864");
 }
 
+/* Memory of which somebody else has pinned a part is copied like any other; where it is all of it, as pinned memory. */
+static int pins_twice(void) {
+  enum { kBytes = 1 << 18 };
+  static float data[kBytes / sizeof(float)];
+  braid_registry *registry;
+  test_node node;
+  const braid_cuda_api *driver = braid_cuda_load();
+  EXPECT(braid_registry_create(NULL, &registry) == BRAID_OK);
+  EXPECT(test_node_open(&node, registry, "cuda0:libraries=off", "Relu", kBytes / sizeof(float)) == BRAID_OK);
+  braid_cuda_device *device = node.self;
+  EXPECT(driver && driver->context_push(device->context) == 0);
+  EXPECT(driver->host_register(data, kBytes / 2, 0) == 0);
+  EXPECT(node.backend->host_register(node.self, data, kBytes) == BRAID_OK);
+  EXPECT(!braid_cuda_is_pinned(device, data, kBytes));
+  EXPECT(test_node_transfer(&node, 0, data, true) == BRAID_OK);
+  node.backend->host_unregister(node.self, data);
+  EXPECT(node.backend->host_register(node.self, data, kBytes / 2) == BRAID_OK);
+  EXPECT(braid_cuda_is_pinned(device, data, kBytes / 2));
+  node.backend->host_unregister(node.self, data);
+  EXPECT(driver->host_unregister(data) == 0); /* not by us */
+  test_node_close(&node);
+  braid_registry_destroy(registry);
+  return 0;
+}
+
+static void test_pins(void **state) {
+  (void)state;
+  in_child(pins_twice, "cuda_cards.so", "nvrtc_any.so", NULL, NULL);
+}
+
 /* --- the contract --------------------------------------------------------------------------------------------------
  * What the suite asks of transfers, order, ends and recordings, which needs no kernel. That submit returns before a
  * task is done is nothing that this driver can show: it does everything at once. */
@@ -180,6 +230,54 @@ static int keeps_the_contract(void) {
 static void test_contract(void **state) {
   (void)state;
   in_child(keeps_the_contract, "cuda_cards.so", NULL, NULL, NULL);
+  in_child(keeps_the_contract, "cuda_cards.so", NULL, "FAKE_CUDA_NO_UPDATE", "1");
+}
+
+/* --- recordings ----------------------------------------------------------------------------------------------------
+ */
+enum { kRecorded = BRAID_LAUNCH_WINDOW + 100 };
+
+/* More tasks than may be in flight, as one graph: its first tasks have ended before the last are issued. */
+static int replays_long_graph(void) {
+  static braid_task tasks[kRecorded];
+  static braid_task *list[kRecorded];
+  const float from = 3;
+  float to = 0;
+  braid_registry *registry;
+  test_node node;
+  void *recording;
+  EXPECT(braid_registry_create(NULL, &registry) == BRAID_OK);
+  EXPECT(test_node_open(&node, registry, "cuda0:libraries=off", "Relu", 1) == BRAID_OK);
+  EXPECT(test_node_transfer(&node, 0, (void *)&from, true) == BRAID_OK);
+  for (size_t i = 0; i < kRecorded; i++) {
+    tasks[i] = (braid_task){.kind = BRAID_TASK_COPY,
+                            .label = "copy",
+                            .source = node.bindings[0],
+                            .target = node.bindings[1],
+                            .verdict = &node.verdict};
+    list[i] = &tasks[i];
+  }
+  EXPECT(node.backend->record(node.queue.self, list, kRecorded, &recording) == BRAID_OK);
+  for (int run = 0; run < 2; run++) {
+    braid_verdict_init(&node.verdict);
+    hold_streams();
+    pthread_mutex_lock(&node.queue.lock);
+    EXPECT(braid_queue_replay_locked(&node.queue, recording, kRecorded) == BRAID_OK);
+    pthread_mutex_unlock(&node.queue.lock);
+    go_on();
+    EXPECT(braid_queue_wait(&node.queue, list[kRecorded - 1], -1) == BRAID_OK);
+  }
+  EXPECT(test_node_transfer(&node, 1, &to, false) == BRAID_OK && to == from);
+  node.backend->erase(node.queue.self, recording);
+  test_node_close(&node);
+  braid_registry_destroy(registry);
+  return 0;
+}
+
+static void test_long_graph(void **state) {
+  (void)state;
+  in_child(replays_long_graph, "cuda_cards.so", "nvrtc_any.so", NULL, NULL);
+  in_child(replays_long_graph, "cuda_cards.so", "nvrtc_any.so", "FAKE_CUDA_NO_CAPTURE", "1");
 }
 
 /* --- a card that fails ---------------------------------------------------------------------------------------------
@@ -208,6 +306,126 @@ static void test_lost(void **state) {
   in_child(is_lost, "cuda_cards.so", "nvrtc_any.so", "FAKE_CUDA_FAIL", "2");
 }
 
+enum { kGoneBytes = 1 << 16, kBesideBytes = 100 << 20 /* more than the arena has */ };
+
+/* The context that a program has made current stays so, also where the card's cannot be made current any more. */
+static int leaves_context(void) {
+  static char own;
+  const braid_cuda_context_handle mine = (braid_cuda_context_handle)(void *)&own;
+  braid_cuda_context_handle current = NULL;
+  braid_registry *registry;
+  test_node node;
+  void *buffer;
+  EXPECT(braid_registry_create(NULL, &registry) == BRAID_OK);
+  EXPECT(test_node_open(&node, registry, "cuda0:libraries=off", "Relu", 1000) == BRAID_OK);
+  const braid_cuda_api *cuda = braid_cuda_load();
+  EXPECT(cuda && cuda->context_push(mine) == 0);
+  EXPECT(node.backend->buffer_create(node.self, 16, &buffer) == BRAID_OK);
+  EXPECT(cuda->launch(NULL, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL) == 0); /* which fails for good */
+  EXPECT(node.backend->buffer_create(node.self, kBesideBytes, &buffer) == BRAID_DEVICE_LOST);
+  EXPECT(node.backend->status(node.self) == BRAID_DEVICE_LOST);
+  EXPECT(cuda->context_pop(&current) == 0 && current == mine);
+  return 0;
+}
+
+static void test_context(void **state) {
+  (void)state;
+  in_child(leaves_context, "cuda_cards.so", "nvrtc_any.so", "FAKE_CUDA_FAIL", "1");
+}
+
+/* As is_lost, where the next thing that the driver refuses is an event. */
+static int is_lost_without_event(void) {
+  braid_registry *registry;
+  test_node node;
+  EXPECT(braid_registry_create(NULL, &registry) == BRAID_OK);
+  EXPECT(test_node_open(&node, registry, "cuda0:libraries=off", "Relu", 1000) == BRAID_OK);
+  for (int i = 0; i < 2; i++) {
+    braid_verdict verdict;
+    braid_verdict_init(&verdict);
+    braid_task task = node.task;
+    task.verdict = &verdict;
+    EXPECT(braid_queue_submit(&node.queue, &task) == BRAID_OK);
+    EXPECT(braid_queue_wait(&node.queue, &task, -1) == BRAID_DEVICE_LOST);
+    EXPECT(node.backend->status(node.self) == BRAID_DEVICE_LOST);
+  }
+  return 0;
+}
+
+/* A kernel that does not end is given up while another thread waits in the driver to free memory, and what the device
+ * holds goes without waiting for the kernel. A copy that comes when it ends after all finds the host's memory gone. */
+static void *free_buffer(void *context) {
+  test_node *node = context;
+  node->backend->buffer_destroy(node->self, node->buffers[1]);
+  return NULL;
+}
+
+static int gives_up(void) {
+  braid_registry *registry;
+  test_node node;
+  pthread_t thread;
+  void *beside;
+  char *host = mmap(NULL, kGoneBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  EXPECT(host != MAP_FAILED);
+  EXPECT(braid_registry_create(NULL, &registry) == BRAID_OK);
+  EXPECT(test_node_open(&node, registry, "cuda0:libraries=off,deadline_ms=300", "Relu", kGoneBytes / 4) == BRAID_OK);
+  node.backend->buffer_destroy(node.self, node.buffers[1]);
+  EXPECT(node.backend->buffer_create(node.self, kBesideBytes, &node.buffers[1]) == BRAID_OK);
+  EXPECT(node.backend->buffer_create(node.self, kBesideBytes, &beside) == BRAID_OK);
+  node.bindings[1].buffer = node.buffers[1];
+  braid_verdict_init(&node.verdict);
+  braid_task write = {.kind = BRAID_TASK_WRITE,
+                      .label = "transfer",
+                      .target = node.bindings[0],
+                      .host = host,
+                      .verdict = &node.verdict};
+  hold_streams();
+  EXPECT(braid_queue_submit(&node.queue, &node.task) == BRAID_OK);
+  EXPECT(braid_queue_submit(&node.queue, &write) == BRAID_OK);
+  EXPECT(pthread_create(&thread, NULL, free_buffer, &node) == 0);
+  EXPECT(braid_queue_wait(&node.queue, &node.task, -1) == BRAID_DEVICE_LOST);
+  EXPECT(braid_queue_wait(&node.queue, &write, -1) == BRAID_DEVICE_LOST);
+  munmap(host, kGoneBytes);
+  node.backend->buffer_destroy(node.self, beside);
+  go_on();
+  EXPECT(pthread_join(thread, NULL) == 0);
+  node.buffers[1] = NULL;
+  test_node_close(&node);
+  braid_registry_destroy(registry);
+  return 0;
+}
+
+static void test_given_up(void **state) {
+  (void)state;
+  in_child(gives_up, "cuda_cards.so", "nvrtc_any.so", NULL, NULL);
+}
+
+/* Nothing is begun whose end could not be told. */
+static int has_no_event(void) {
+  const float from = 3;
+  float to = 0;
+  braid_registry *registry;
+  test_node node;
+  EXPECT(braid_registry_create(NULL, &registry) == BRAID_OK);
+  EXPECT(test_node_open(&node, registry, "cuda0:libraries=off", "Relu", 1) == BRAID_OK);
+  EXPECT(test_node_transfer(&node, 0, (void *)&from, true) == BRAID_OK);
+  EXPECT(test_node_transfer(&node, 0, &to, false) == BRAID_OK && to == from);
+  to = 0;
+  braid_task task = {
+      .kind = BRAID_TASK_READ, .label = "transfer", .source = node.bindings[0], .host = &to, .verdict = &node.verdict};
+  braid_verdict_init(&node.verdict);
+  EXPECT(braid_queue_do(&node.queue, &task, -1) == BRAID_NO_MEMORY);
+  EXPECT(to == 0 && node.backend->status(node.self) == BRAID_OK);
+  test_node_close(&node);
+  braid_registry_destroy(registry);
+  return 0;
+}
+
+static void test_no_event(void **state) {
+  (void)state;
+  in_child(is_lost_without_event, "cuda_cards.so", "nvrtc_any.so", "FAKE_CUDA_FAIL", "1");
+  in_child(has_no_event, "cuda_cards.so", "nvrtc_any.so", "FAKE_CUDA_EVENTS", "2");
+}
+
 static int needs_a_compiler(void) {
   braid_registry *registry;
   test_node node;
@@ -223,6 +441,121 @@ static int needs_a_compiler(void) {
 static void test_no_compiler(void **state) {
   (void)state;
   if (braid_cuda_compiler_find() != BRAID_OK) in_child(needs_a_compiler, "cuda_cards.so", NULL, NULL, NULL);
+}
+
+/* A card that is older than all that the compiler knows: found before anything is prepared. */
+static int is_too_old(void) {
+  braid_registry *registry;
+  test_node node;
+  EXPECT(braid_registry_create(NULL, &registry) == BRAID_OK);
+  EXPECT(test_node_open(&node, registry, "cuda0:libraries=off", "Relu", 1000) == BRAID_UNSUPPORTED);
+  EXPECT(!node.kernel && strstr(braid_error_detail(), "knows no card of compute capability 7.0"));
+  EXPECT(strstr(braid_device_get_info(node.device)->lacks, "knows no card of compute capability 7.0"));
+  test_node_close(&node);
+  braid_registry_destroy(registry);
+  return 0;
+}
+
+/* Code that the compiler does not hand over is not loaded. */
+static int gets_no_code(void) {
+  braid_registry *registry;
+  test_node node;
+  EXPECT(braid_registry_create(NULL, &registry) == BRAID_OK);
+  EXPECT(test_node_open(&node, registry, "cuda0:libraries=off", "Relu", 1000) == BRAID_INTERNAL);
+  EXPECT(strstr(braid_error_detail(), "gives no code"));
+  test_node_close(&node);
+  braid_registry_destroy(registry);
+  return 0;
+}
+
+static void test_compiler(void **state) {
+  (void)state;
+  in_child(is_too_old, "cuda_cards.so", "nvrtc_any.so", "FAKE_CUDA_CAPABILITY", "7");
+  in_child(gets_no_code, "cuda_cards.so", "nvrtc_any.so", "FAKE_NVRTC_NO_CODE", "1");
+}
+
+/* --- cuBLASLt and cuDNN --------------------------------------------------------------------------------------------
+ */
+static braid_operand operand(int rank, const int64_t *dims) {
+  braid_operand out = {.present = true, .desc = {.dtype = BRAID_F32, .rank = rank}};
+  memcpy(out.desc.dims, dims, (size_t)rank * sizeof *dims);
+  return out;
+}
+
+/* Does the library's kernel take the node? The last operand is its output. */
+static bool takes(braid_device *device, const char *name, const char *op, const braid_operand *operands, size_t count,
+                  char why[256]) {
+  static const struct braid_attrs kNoAttributes;
+  const braid_backend *backend = braid_device_backend(device);
+  void *self = braid_device_self(device);
+  size_t kernels;
+  const braid_kernel *const *list = backend->kernels(self, &kernels);
+  const braid_node_desc node = {.op = op,
+                                .name = "test",
+                                .attrs = &kNoAttributes,
+                                .input_count = count - 1,
+                                .output_count = 1,
+                                .inputs = operands,
+                                .outputs = &operands[count - 1]};
+  snprintf(why, 256, "there is no %s", name);
+  for (size_t i = 0; i < kernels; i++)
+    if (strstr(list[i]->name, name) && strcmp(list[i]->op, op) == 0)
+      return backend->match(self, list[i], &node, why, 256);
+  return false;
+}
+
+static const int64_t kSquare[] = {4, 4}, kMaps[] = {8, 4, 8, 8}, kPoints[] = {4, 4, 1, 1}, kRow[] = {4},
+                     kWide[] = {8, 1, 4096, 4096}, kMany[] = {64, 1, 1, 1}, kHuge[] = {8, 64, 4096, 4096};
+
+static bool preload_libraries(void) {
+  return preload("cudalibraries_blas.so") && preload("cudalibraries_dnn.so");
+}
+
+/* Products and convolutions are taken, but not operands that cuDNN cannot count. */
+static int uses_libraries(void) {
+  const braid_operand product[] = {operand(2, kSquare), operand(2, kSquare), operand(2, kSquare)};
+  const braid_operand fused[] = {operand(4, kMaps), operand(4, kPoints), operand(1, kRow), operand(4, kMaps)};
+  const braid_operand huge[] = {operand(4, kWide), operand(4, kMany), operand(4, kHuge)};
+  char why[256];
+  braid_registry *registry;
+  braid_device *device;
+  EXPECT(preload_libraries());
+  EXPECT(braid_registry_create(NULL, &registry) == BRAID_OK);
+  EXPECT(braid_device_open(registry, "cuda0", &device) == BRAID_OK);
+  EXPECT(strstr(braid_device_get_info(device)->software, ", cuBLASLt 13.0, cuDNN 9.19"));
+  EXPECT(takes(device, "cublas", "MatMul", product, 3, why));
+  EXPECT(takes(device, "cudnn", "FusedConv", fused, 4, why));
+  EXPECT(!takes(device, "cudnn", "Conv", huge, 3, why) && strstr(why, "more than 2^30 elements"));
+  braid_device_close(device);
+  braid_registry_destroy(registry);
+  return 0;
+}
+
+/* What a library has no algorithm for, or none that is modest, is refused before anything is prepared. */
+static int lacks_algorithms(void) {
+  const braid_operand product[] = {operand(2, kSquare), operand(2, kSquare), operand(2, kSquare)};
+  const braid_operand fused[] = {operand(4, kMaps), operand(4, kPoints), operand(1, kRow), operand(4, kMaps)};
+  char why[256];
+  braid_registry *registry;
+  braid_device *device;
+  setenv("FAKE_CUDNN_WORKSPACE", "4294967296", 1);
+  setenv("FAKE_CUBLASLT_VERSION", "12103", 1);
+  setenv("FAKE_CUDNN_VERSION", "8907", 1);
+  EXPECT(preload_libraries());
+  EXPECT(braid_registry_create(NULL, &registry) == BRAID_OK);
+  EXPECT(braid_device_open(registry, "cuda0", &device) == BRAID_OK);
+  EXPECT(strstr(braid_device_get_info(device)->software, ", cuBLASLt 11.11, cuDNN 8.9"));
+  EXPECT(!takes(device, "cublas", "MatMul", product, 3, why) && strstr(why, "no way to compute the product"));
+  EXPECT(!takes(device, "cudnn", "FusedConv", fused, 4, why) && strstr(why, "4294967296 bytes"));
+  braid_device_close(device);
+  braid_registry_destroy(registry);
+  return 0;
+}
+
+static void test_libraries(void **state) {
+  (void)state;
+  in_child(uses_libraries, "cuda_cards.so", "nvrtc_any.so", NULL, NULL);
+  in_child(lacks_algorithms, "cuda_cards.so", "nvrtc_any.so", "FAKE_CUBLASLT_COUNT", "0");
 }
 
 /* --- the kernels' text ---------------------------------------------------------------------------------------------
@@ -263,9 +596,12 @@ static void test_texts(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_absent), cmocka_unit_test(test_cards),
-                                     cmocka_unit_test(test_memory), cmocka_unit_test(test_contract),
-                                     cmocka_unit_test(test_lost),   cmocka_unit_test(test_no_compiler),
-                                     cmocka_unit_test(test_texts)};
+  /* The last two load a compiler that is installed, which children would inherit. */
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_absent),      cmocka_unit_test(test_cards),     cmocka_unit_test(test_memory),
+      cmocka_unit_test(test_pins),        cmocka_unit_test(test_contract),  cmocka_unit_test(test_long_graph),
+      cmocka_unit_test(test_lost),        cmocka_unit_test(test_context),   cmocka_unit_test(test_given_up),
+      cmocka_unit_test(test_no_event),    cmocka_unit_test(test_libraries), cmocka_unit_test(test_compiler),
+      cmocka_unit_test(test_no_compiler), cmocka_unit_test(test_texts)};
   return skip_run_group_tests(tests, NULL, NULL);
 }

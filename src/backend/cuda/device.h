@@ -42,14 +42,15 @@ typedef struct braid_cuda_device {
   pthread_cond_t program_built;
   braid_cuda_program *programs;
 
-  pthread_mutex_t lock;     /* of what follows */
+  pthread_mutex_t lock;     /* of what follows; the driver, which may hang, is not called with it */
   braid_cuda_queue *queues; /* linked by `next` */
   braid_cuda_pin *pins;     /* host memory registered, the same */
-  uint64_t arena_bytes;     /* asked for; 0: a part of the card's */
+
+  uint64_t arena_bytes;        /* asked for; 0: a part of the card's */
+  pthread_mutex_t memory_lock; /* of what follows */
   bool arena_tried;
   braid_cuda_address arena;
   braid_pool *pool;
-  uint64_t plain_bytes; /* of buffers beside the arena */
 } braid_cuda_device;
 
 extern const braid_backend braid_backend_cuda;
@@ -66,9 +67,10 @@ static inline bool braid_cuda_device_is_lost(const braid_cuda_device *device) {
 static inline void braid_cuda_enter(const braid_cuda_device *device) {
   (void)device->cuda->context_push(device->context);
 }
+/* A context that has failed may not have become current: then the one that is stays. */
 static inline void braid_cuda_leave(const braid_cuda_device *device) {
-  braid_cuda_context_handle ignored;
-  (void)device->cuda->context_pop(&ignored);
+  braid_cuda_context_handle left = NULL;
+  if (!device->cuda->context_pop(&left) && left != device->context) (void)device->cuda->context_push(left);
 }
 
 #endif

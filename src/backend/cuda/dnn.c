@@ -298,6 +298,9 @@ static braid_status choose_fused(const braid_cuda_dnn *dnn, dnn_state *state) {
   DNN_TRY(dnn->api.forward_bytes(dnn->handle, state->x, state->w, state->conv, state->y, kPrecomputedGemm,
                                  &state->workspace_bytes),
           "the algorithm for fused convolutions");
+  if (state->workspace_bytes > kMostWorkspace)
+    return braid_fail(BRAID_UNSUPPORTED, "cuDNN's algorithm for fused convolutions takes %zu bytes beside",
+                      state->workspace_bytes);
   return BRAID_OK;
 }
 
@@ -391,6 +394,12 @@ static bool is_slower(const braid_cuda_device *device, direction to, const braid
   return to == kForward && !device->tf32 && !device->all_libraries && conv->batch < kBatchOfFloat;
 }
 
+static bool has_large(const braid_operand *operands, size_t count) {
+  for (size_t i = 0; i < count; i++)
+    if (operands[i].present && braid_desc_count(&operands[i].desc) > INT32_MAX / 2) return true;
+  return false;
+}
+
 static bool match_convolution(const braid_cuda_device *device, direction to, const braid_node_desc *node, char *why,
                               size_t why_bytes) {
   braid_convolution conv;
@@ -400,9 +409,8 @@ static bool match_convolution(const braid_cuda_device *device, direction to, con
   if (conv.batch < 1 || conv.inputs < 1 || conv.outputs < 1 || braid_window_volume(&conv.window) < 1 ||
       braid_window_inputs(&conv.window) < 1 || braid_window_outputs(&conv.window) < 1)
     return braid_launch_refuse(why, why_bytes, "an empty operand");
-  for (size_t i = 0; i < node->input_count; i++)
-    if (node->inputs[i].present && braid_desc_count(&node->inputs[i].desc) > INT32_MAX / 2)
-      return braid_launch_refuse(why, why_bytes, "an operand of more than 2^30 elements");
+  if (has_large(node->inputs, node->input_count) || has_large(node->outputs, node->output_count))
+    return braid_launch_refuse(why, why_bytes, "an operand of more than 2^30 elements");
   if (is_slower(device, to, &conv))
     return braid_launch_refuse(why, why_bytes, "fewer than %d images in float32: own kernels are faster",
                                (int)kBatchOfFloat);

@@ -232,7 +232,7 @@ bool braid_cuda_match(void *self, const braid_kernel *kernel, const braid_node_d
   const braid_cuda_device *device = self;
   const braid_launch_kernel *family = kernel->implementation;
   if (family->foreign) return ((const braid_cuda_library_kernel *)family->foreign)->match(device, node, why, why_bytes);
-  if (braid_cuda_compiler_find() != BRAID_OK) {
+  if (braid_cuda_compiler_check(device->capability) != BRAID_OK) {
     snprintf(why, why_bytes, "%s", braid_error_detail());
     return false;
   }

@@ -30,12 +30,21 @@ void braid_cuda_libraries_close(braid_cuda_device *device) {
   braid_cuda_blas_close(device);
 }
 
+/* Before, the major number counts thousands. */
+enum { kNewVersions = 100000, kNewDnnVersions = 90000 };
+
 void braid_cuda_libraries_describe(const braid_cuda_device *device, char *out, size_t bytes) {
   size_t blas = braid_cuda_blas_version(device), dnn = braid_cuda_dnn_version(device);
   int used = 0;
   out[0] = '\0';
-  if (blas) used = snprintf(out, bytes, ", cuBLASLt %zu.%zu", blas / 10000, blas % 10000 / 100);
-  if (dnn) snprintf(out + used, bytes - (size_t)used, ", cuDNN %zu.%zu", dnn / 10000, dnn % 10000 / 100);
+  if (blas >= kNewVersions)
+    used = snprintf(out, bytes, ", cuBLASLt %zu.%zu", blas / 10000, blas % 10000 / 100);
+  else if (blas) /* of 11, whose minor numbers go beyond 9 */
+    used = snprintf(out, bytes, ", cuBLASLt 11.%zu", (blas - 11000) / 100);
+  if (dnn >= kNewDnnVersions)
+    snprintf(out + used, bytes - (size_t)used, ", cuDNN %zu.%zu", dnn / 10000, dnn % 10000 / 100);
+  else if (dnn)
+    snprintf(out + used, bytes - (size_t)used, ", cuDNN %zu.%zu", dnn / 1000, dnn % 1000 / 100);
 }
 
 /* Where a library is not there its kernels say so. */

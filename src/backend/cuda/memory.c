@@ -28,21 +28,21 @@ static braid_status ensure_arena(braid_cuda_device *device) {
   return status;
 }
 
-static size_t free_on_card(const braid_cuda_device *device) {
-  size_t unused = 0, total = 0;
-  return device->cuda->memory_info(&unused, &total) ? 0 : unused;
+static braid_status free_on_card(const braid_cuda_device *device, size_t *bytes) {
+  size_t total;
+  *bytes = 0;
+  BRAID_CUDA_TRY(device->cuda->memory_info(bytes, &total), "the free memory of the card");
+  return BRAID_OK;
 }
 
 /* What the arena has no room for. */
 static braid_status create_beside(braid_cuda_device *device, braid_cuda_buffer *buffer) {
   braid_cuda_result code = BRAID_CUDA_OUT_OF_MEMORY;
-  size_t beside = free_on_card(device); /* the driver would look for long before it says no */
+  size_t beside;
+  BRAID_TRY(free_on_card(device, &beside)); /* the driver would look for long before it says no */
   if (buffer->bytes <= beside)
     code = device->cuda->memory_allocate(&buffer->address, buffer->bytes ? buffer->bytes : 1);
-  if (!code) {
-    device->plain_bytes += buffer->bytes;
-    return BRAID_OK;
-  }
+  if (!code) return BRAID_OK;
   if (code != BRAID_CUDA_OUT_OF_MEMORY) return braid_cuda_fail(code, "memory of the card");
   braid_pool_stats stats = device->pool ? braid_pool_get_stats(device->pool) : (braid_pool_stats){0};
   size_t largest = stats.largest_free > beside ? stats.largest_free : beside;
@@ -70,11 +70,12 @@ braid_status braid_cuda_buffer_create(void *self, size_t bytes, void **out) {
   braid_cuda_buffer *buffer = braid_zalloc(device->allocator, sizeof *buffer);
   if (!buffer) return BRAID_NO_MEMORY;
   buffer->bytes = bytes;
-  pthread_mutex_lock(&device->lock);
+  pthread_mutex_lock(&device->memory_lock);
   braid_cuda_enter(device);
   braid_status status = create_on_card(device, buffer);
   braid_cuda_leave(device);
-  pthread_mutex_unlock(&device->lock);
+  pthread_mutex_unlock(&device->memory_lock);
+  if (status == BRAID_DEVICE_LOST) braid_cuda_device_lose(device);
   if (status == BRAID_OK)
     *out = buffer;
   else
@@ -82,36 +83,38 @@ braid_status braid_cuda_buffer_create(void *self, size_t bytes, void **out) {
   return status;
 }
 
+/* Before it frees memory the driver waits for what runs, which on a lost card may never end: that memory stays. */
 void braid_cuda_buffer_destroy(void *self, void *which) {
   braid_cuda_device *device = self;
   braid_cuda_buffer *buffer = which;
-  pthread_mutex_lock(&device->lock);
   if (buffer->block) {
+    pthread_mutex_lock(&device->memory_lock);
     braid_pool_release(device->pool, buffer->block);
-  } else {
-    device->plain_bytes -= buffer->bytes;
+    pthread_mutex_unlock(&device->memory_lock);
+  } else if (!braid_cuda_device_is_lost(device)) {
     braid_cuda_enter(device);
     (void)device->cuda->memory_free(buffer->address);
     braid_cuda_leave(device);
   }
-  pthread_mutex_unlock(&device->lock);
   braid_free(device->allocator, buffer);
 }
 
 braid_status braid_cuda_read_memory(void *self, uint64_t *out_free, uint64_t *out_total) {
   braid_cuda_device *device = self;
   BRAID_TRY(braid_cuda_device_status(device));
-  pthread_mutex_lock(&device->lock);
+  pthread_mutex_lock(&device->memory_lock);
   braid_cuda_enter(device);
   braid_status status = ensure_arena(device);
   if (status == BRAID_OK) {
     braid_pool_stats stats = device->pool ? braid_pool_get_stats(device->pool) : (braid_pool_stats){0};
     bool limited = device->arena_bytes != 0;
+    size_t beside = 0;
+    if (!limited) status = free_on_card(device, &beside);
     *out_total = limited ? stats.bytes : device->info.memory_bytes;
-    *out_free = stats.bytes - stats.in_use + (limited ? 0 : free_on_card(device));
+    *out_free = stats.bytes - stats.in_use + beside;
   }
   braid_cuda_leave(device);
-  pthread_mutex_unlock(&device->lock);
+  pthread_mutex_unlock(&device->memory_lock);
   return status;
 }
 
@@ -131,6 +134,15 @@ struct braid_cuda_pin {
   braid_cuda_pin *next;
 };
 
+/* Somebody else has pinned a part of it, or all of it? Copies of what is pinned in part fail. */
+static bool is_pinned_whole(const braid_cuda_device *device, void *host, size_t bytes) {
+  braid_cuda_address start = 0, from = (braid_cuda_address)(uintptr_t)host;
+  size_t size = 0;
+  return !device->cuda->pointer_attribute(&start, BRAID_CUDA_RANGE_START, from) &&
+         !device->cuda->pointer_attribute(&size, BRAID_CUDA_RANGE_BYTES, from) && start <= from &&
+         from + bytes <= start + size;
+}
+
 /* Memory that cannot be pinned is copied like any other: slower, and no failure. */
 braid_status braid_cuda_host_register(void *self, void *host, size_t bytes) {
   braid_cuda_device *device = self;
@@ -141,8 +153,9 @@ braid_status braid_cuda_host_register(void *self, void *host, size_t bytes) {
   pin->bytes = bytes;
   braid_cuda_enter(device);
   braid_cuda_result code = device->cuda->host_register(host, bytes, BRAID_CUDA_HOST_PORTABLE);
+  bool pinned = !code || (code == BRAID_CUDA_ALREADY_REGISTERED && is_pinned_whole(device, host, bytes));
   braid_cuda_leave(device);
-  if (code && code != BRAID_CUDA_ALREADY_REGISTERED) {
+  if (!pinned) {
     braid_free(device->allocator, pin);
     return BRAID_OK;
   }
@@ -163,9 +176,11 @@ void braid_cuda_host_unregister(void *self, void *host) {
   if (pin) *link = pin->next;
   pthread_mutex_unlock(&device->lock);
   if (!pin) return;
-  braid_cuda_enter(device);
-  if (pin->owned) (void)device->cuda->host_unregister(host);
-  braid_cuda_leave(device);
+  if (pin->owned && !braid_cuda_device_is_lost(device)) {
+    braid_cuda_enter(device);
+    (void)device->cuda->host_unregister(host);
+    braid_cuda_leave(device);
+  }
   braid_free(device->allocator, pin);
 }
 

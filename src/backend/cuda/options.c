@@ -2,17 +2,7 @@
 
 #include <string.h>
 
-#include "base/text.h"
 #include "launch/options.h"
-
-static braid_status parse_arena(const braid_launch_option *option, const char *value, void *field) {
-  int64_t bytes;
-  if (!braid_parse_i64(value, &bytes) || bytes < option->least)
-    return braid_fail(BRAID_INVALID_ARGUMENT, "option %s=%.60s: expected bytes, at least %lld", option->key, value,
-                      (long long)option->least);
-  *(uint64_t *)field = (uint64_t)bytes;
-  return BRAID_OK;
-}
 
 static braid_status parse_on(const braid_launch_option *option, const char *value, void *field) {
   bool on = *(bool *)field = strcmp(value, "on") == 0;
@@ -39,7 +29,7 @@ static braid_status parse_memory(const braid_launch_option *option, const char *
 
 static const braid_launch_option kOptions[] = {
     {"memory", parse_memory, 0, 0, 0},
-    {"arena", parse_arena, OWN(arena_bytes), 4096, INT64_MAX},
+    {"arena", braid_launch_parse_bytes, OWN(arena_bytes), 4096, INT64_MAX},
     {"deadline_ms", braid_launch_parse_number, OWN(deadline_ms), 1, 86400000},
     {"tf32", parse_on, OWN(tf32), 0, 0},
     {"libraries", parse_libraries, 0, 0, 0},

@@ -14,25 +14,30 @@ static braid_cuda_queue *cuda_queue_of(braid_launch_queue *queue) {
 
 /* --- events --------------------------------------------------------------------------------------------------------
  */
-static braid_cuda_event *make_event(braid_cuda_queue *queue, bool timed) {
+static braid_status make_event(braid_cuda_queue *queue, bool timed, braid_cuda_event **out) {
   braid_cuda_event *event = braid_zalloc(NULL, sizeof *event);
-  if (!event) return NULL;
+  if (!event) return BRAID_NO_MEMORY;
   *event = (braid_cuda_event){.timed = timed, .queue = queue};
-  if (!queue->device->cuda->event_create(&event->handle, timed ? BRAID_CUDA_EVENT_TIMED : BRAID_CUDA_EVENT_UNTIMED))
-    return event;
+  braid_cuda_result code =
+      queue->device->cuda->event_create(&event->handle, timed ? BRAID_CUDA_EVENT_TIMED : BRAID_CUDA_EVENT_UNTIMED);
+  if (!code) {
+    *out = event;
+    return BRAID_OK;
+  }
   braid_free(NULL, event);
-  return NULL;
+  return braid_cuda_fail(code, "an event");
 }
 
 /* As many as were ever needed at once are made, and kept. */
-braid_cuda_event *braid_cuda_event_take(braid_cuda_queue *queue, bool timed) {
+braid_status braid_cuda_event_take(braid_cuda_queue *queue, bool timed, braid_cuda_event **out) {
   pthread_mutex_lock(&queue->lock);
   braid_cuda_event *event = queue->events[timed];
   if (event) queue->events[timed] = event->next;
   pthread_mutex_unlock(&queue->lock);
-  if (!event) event = make_event(queue, timed);
-  if (event) __atomic_store_n(&event->holders, 1, __ATOMIC_RELEASE);
-  return event;
+  if (!event) BRAID_TRY(make_event(queue, timed, &event));
+  __atomic_store_n(&event->holders, 1, __ATOMIC_RELEASE);
+  *out = event;
+  return BRAID_OK;
 }
 
 static void queue_retain(braid_launch_queue *queue, void *event) {
@@ -75,25 +80,40 @@ static size_t place_of(const braid_task *task) {
   return task->value % BRAID_LAUNCH_WINDOW;
 }
 
-/* A new event, recorded. */
-static braid_status record_event(braid_cuda_queue *queue, bool timed, void **out) {
-  braid_cuda_event *event = braid_cuda_event_take(queue, timed);
-  if (!event) return braid_fail(BRAID_NO_MEMORY, "%s gives no event", queue->device->info.name);
-  *out = event;
+static braid_status take_events(braid_cuda_queue *queue, bool timed, braid_launch_slot *slot) {
+  braid_cuda_event *first = NULL, *last = NULL;
+  braid_status status = timed ? braid_cuda_event_take(queue, true, &first) : BRAID_OK;
+  if (status == BRAID_OK) status = braid_cuda_event_take(queue, timed, &last);
+  slot->first = first;
+  slot->last = last;
+  return status;
+}
+
+static braid_status record_event(const braid_cuda_queue *queue, const braid_cuda_event *event) {
   BRAID_CUDA_TRY(queue->device->cuda->event_record(event->handle, queue->stream), "recording an event");
   return BRAID_OK;
 }
 
+/* Of commands whose end cannot be told nothing is known any more. */
+static braid_status end_commands(const braid_cuda_queue *queue, const braid_cuda_event *last, braid_status status) {
+  return record_event(queue, last) == BRAID_OK ? status : BRAID_DEVICE_LOST;
+}
+
+/* The events are there before anything is begun. */
 static braid_status enqueue_alone(braid_cuda_queue *queue, braid_launch_slot *slot) {
   const braid_task *task = slot->task;
   size_t place = place_of(task);
   bool timed = task->timing != NULL;
+  BRAID_TRY(take_events(queue, timed, slot));
   __atomic_store_n(&queue->faults[place], 0, __ATOMIC_RELAXED);
-  braid_status status = timed ? record_event(queue, true, &slot->first) : BRAID_OK;
+  braid_status status = timed ? record_event(queue, slot->first) : BRAID_OK;
   if (status == BRAID_OK)
     status = braid_cuda_enqueue_task(queue, task, queue->stream, queue->fault_address + place * sizeof *queue->faults);
-  braid_status ended = record_event(queue, timed, &slot->last);
-  return status == BRAID_OK ? ended : status;
+  return end_commands(queue, slot->last, status);
+}
+
+static void queue_mark_lost(braid_launch_queue *base) {
+  braid_cuda_device_lose(cuda_queue_of(base)->device);
 }
 
 static braid_status queue_enqueue(braid_launch_queue *base, braid_launch_slot *slot, void *const *waits,
@@ -111,6 +131,7 @@ static braid_status queue_enqueue(braid_launch_queue *base, braid_launch_slot *s
   else if (status == BRAID_OK)
     status = enqueue_alone(queue, slot);
   braid_cuda_leave(queue->device);
+  if (status == BRAID_DEVICE_LOST) queue_mark_lost(base);
   return status;
 }
 
@@ -132,10 +153,6 @@ static bool queue_poll(braid_launch_queue *base, void *event, int32_t *code) {
   *code = device->cuda->event_query(((braid_cuda_event *)event)->handle);
   braid_cuda_leave(device);
   return *code != BRAID_CUDA_NOT_READY;
-}
-
-static void queue_mark_lost(braid_launch_queue *base) {
-  braid_cuda_device_lose(cuda_queue_of(base)->device);
 }
 
 /* When the commands ran, on the host's clock: they began when those before them had ended, or when they were enqueued.
@@ -230,6 +247,7 @@ static braid_status init_queue(braid_cuda_queue *queue, braid_cuda_device *devic
   if (status == BRAID_OK) status = braid_launch_queue_start(&queue->base, timeline);
   if (status != BRAID_OK) return status;
   pthread_mutex_lock(&device->lock);
+  queue->abandoned = braid_cuda_device_is_lost(device);
   queue->next = device->queues;
   device->queues = queue;
   pthread_mutex_unlock(&device->lock);

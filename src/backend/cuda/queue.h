@@ -26,6 +26,7 @@ struct braid_cuda_queue {
   uint32_t *faults;          /* a word for each slot, in memory of the host that kernels reach */
   braid_cuda_address fault_address;
   uint8_t *staging;            /* pinned, for memory of the host that is not; NULL: not needed so far */
+  uint32_t abandoned;          /* the device is lost and memory of the host may be gone; atomic */
   pthread_mutex_t lock;        /* of what follows */
   braid_cuda_event *events[2]; /* free ones: untimed, timed */
   braid_cuda_copy *copies;     /* free ones */
@@ -36,8 +37,8 @@ BRAID_MUST_CHECK braid_status braid_cuda_queue_create(void *device, braid_timeli
 void braid_cuda_queue_destroy(void *device, void *queue);
 BRAID_MUST_CHECK braid_status braid_cuda_queue_submit(void *queue, braid_task *task);
 
-/* A new event of the queue with one holder; NULL: there is none to be had. */
-braid_cuda_event *braid_cuda_event_take(braid_cuda_queue *queue, bool timed);
+/* A new event of the queue with one holder. */
+BRAID_MUST_CHECK braid_status braid_cuda_event_take(braid_cuda_queue *queue, bool timed, braid_cuda_event **out);
 /* Enqueues the task's commands. */
 BRAID_MUST_CHECK braid_status braid_cuda_enqueue_task(braid_cuda_queue *queue, const braid_task *task,
                                                       braid_cuda_stream stream, braid_cuda_address fault);

@@ -12,7 +12,7 @@ typedef struct segment {
   size_t first, count;
   braid_cuda_graph_exec exec; /* NULL: not captured yet */
   bool broken;                /* cannot be captured */
-  braid_cuda_event *end;      /* of the replay that is under way; NULL: its tasks go one by one */
+  braid_cuda_event *end;      /* of the last replay, held until the next; NULL: its tasks went one by one */
 } segment;
 
 /* Of a task: link[1] while it is replayed. */
@@ -97,14 +97,29 @@ braid_status braid_cuda_record(void *which, braid_task *const *tasks, size_t cou
   return status;
 }
 
+/* The first tasks may have ended, and let go of the event, before the last are issued. */
+static void release_ends(recording *all) {
+  for (size_t i = 0; i < all->segment_count; i++) {
+    braid_cuda_event *end = all->segments[i].end;
+    if (end) all->queue->base.driver->release(&all->queue->base, end);
+    all->segments[i].end = NULL;
+  }
+}
+
+static void free_handles(const recording *all) {
+  const braid_cuda_device *device = all->queue->device;
+  braid_cuda_enter(device);
+  for (size_t i = 0; i < all->segment_count; i++)
+    if (all->segments[i].exec) (void)device->cuda->graph_exec_destroy(all->segments[i].exec);
+  if (all->faults) (void)device->cuda->host_free(all->faults);
+  braid_cuda_leave(device);
+}
+
 void braid_cuda_erase(void *which, void *recorded) {
   const braid_cuda_queue *queue = which;
   recording *all = recorded;
-  braid_cuda_enter(queue->device);
-  for (size_t i = 0; i < all->segment_count; i++)
-    if (all->segments[i].exec) (void)queue->device->cuda->graph_exec_destroy(all->segments[i].exec);
-  if (all->faults && !braid_cuda_device_is_lost(queue->device)) (void)queue->device->cuda->host_free(all->faults);
-  braid_cuda_leave(queue->device);
+  release_ends(all);
+  if (!braid_cuda_device_is_lost(queue->device)) free_handles(all);
   braid_free(NULL, all->items);
   braid_free(NULL, all->segments);
   braid_free(NULL, all->seen);
@@ -113,7 +128,7 @@ void braid_cuda_erase(void *which, void *recorded) {
 
 braid_status braid_cuda_replay(void *which, void *recorded, uint64_t first) {
   recording *all = recorded;
-  for (size_t i = 0; i < all->segment_count; i++) all->segments[i].end = NULL;
+  release_ends(all);
   for (size_t i = 0; i < all->count; i++) {
     all->tasks[i]->value = first + i;
     all->tasks[i]->link[1] = &all->items[i];
@@ -197,8 +212,12 @@ static bool is_ready(const recording *all, segment *in) {
 static bool launch_segment(const recording *all, segment *in) {
   braid_cuda_queue *queue = all->queue;
   const braid_cuda_api *cuda = queue->device->cuda;
-  braid_cuda_event *end = is_ready(all, in) ? braid_cuda_event_take(queue, false) : NULL;
-  if (!end) return false;
+  braid_cuda_event *end;
+  if (!is_ready(all, in)) return false;
+  if (braid_cuda_event_take(queue, false, &end) != BRAID_OK) {
+    braid_clear_detail();
+    return false;
+  }
   for (size_t i = in->first; all->faults && i < in->first + in->count; i++) all->faults[i] = 0;
   braid_cuda_result code = cuda->graph_launch(in->exec, queue->stream);
   if (!code) code = cuda->event_record(end->handle, queue->stream);
@@ -214,12 +233,9 @@ bool braid_cuda_replay_task(braid_cuda_queue *queue, const braid_task *task, bra
   const item *own = task->link[1];
   segment *in = own ? own->segment : NULL;
   if (!in) return false;
-  if (own->index == in->first) {
-    if (!launch_segment(own->all, in)) return false;
-  } else {
-    if (!in->end) return false;
-    queue->base.driver->retain(&queue->base, in->end);
-  }
+  if (own->index == in->first && !launch_segment(own->all, in)) return false;
+  if (!in->end) return false;
+  queue->base.driver->retain(&queue->base, in->end);
   *end = in->end;
   return true;
 }

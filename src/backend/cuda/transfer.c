@@ -9,7 +9,8 @@ enum { kStagingBytes = 4 << 20 };
 
 /* --- through pinned memory -----------------------------------------------------------------------------------------
  * A piece is copied by a thread of the driver's when its turn in the stream comes, so the next piece may use the same
- * memory, and what others write to the host's memory before is there. */
+ * memory, and what others write to the host's memory before is there. Of a lost device it may come late: the task has
+ * ended, and the host's memory may be gone. */
 struct braid_cuda_copy {
   braid_cuda_queue *queue;
   void *to;
@@ -20,8 +21,8 @@ struct braid_cuda_copy {
 
 static void copy_piece(void *context) {
   braid_cuda_copy *copy = context;
-  memcpy(copy->to, copy->from, copy->bytes);
   braid_cuda_queue *queue = copy->queue;
+  if (!__atomic_load_n(&queue->abandoned, __ATOMIC_ACQUIRE)) memcpy(copy->to, copy->from, copy->bytes);
   pthread_mutex_lock(&queue->lock);
   copy->next = queue->copies;
   queue->copies = copy;

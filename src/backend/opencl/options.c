@@ -2,7 +2,6 @@
 
 #include <string.h>
 
-#include "base/text.h"
 #include "launch/cache.h"
 #include "launch/options.h"
 
@@ -12,21 +11,12 @@ static braid_status parse_memory(const braid_launch_option *option, const char *
   return braid_fail(BRAID_INVALID_ARGUMENT, "option %s=%.60s: expected unified or separate", option->key, value);
 }
 
-static braid_status parse_arena(const braid_launch_option *option, const char *value, void *field) {
-  int64_t bytes;
-  if (!braid_parse_i64(value, &bytes) || bytes < option->least)
-    return braid_fail(BRAID_INVALID_ARGUMENT, "option %s=%.60s: expected bytes, at least %lld", option->key, value,
-                      (long long)option->least);
-  *(uint64_t *)field = (uint64_t)bytes;
-  return BRAID_OK;
-}
-
 #define OWN(name) offsetof(braid_cl_options, name)
 #define PATH_BYTES(name) sizeof((braid_cl_options *)NULL)->name
 
 static const braid_launch_option kOptions[] = {
     {"memory", parse_memory, OWN(separate), 0, 0},
-    {"arena", parse_arena, OWN(arena_bytes), 4096, INT64_MAX},
+    {"arena", braid_launch_parse_bytes, OWN(arena_bytes), 4096, INT64_MAX},
     {"part", braid_launch_parse_number, OWN(part), 0, 1023},
     {"parts", braid_launch_parse_number, OWN(parts), 1, 1024},
     {"deadline_ms", braid_launch_parse_number, OWN(deadline_ms), 1, 86400000},
