@@ -1,7 +1,7 @@
 /* The dynamic compiler: the programs of some cores, from a package (section 5.2 of Zeng et al. 2021). It chooses, of
- * each layer, the tiling whose longest core is shortest, and lists what each core is to get; nothing else of the network
- * is looked at. A tile on the core that its instructions say stays where it is, in the package: programs are pieces, as
- * scatter-gather DMA moves them. Copying them would take longer than all else. */
+ * each layer, the tiling whose longest core is shortest, and lists what each core is to get; nothing else of the
+ * network is looked at. A tile on the core that its instructions say stays where it is, in the package: programs are
+ * pieces, as scatter-gather DMA moves them. Copying them would take longer than all else. */
 #ifndef BRAID_OVERLAY_COMPILER_DYNAMIC_H
 #define BRAID_OVERLAY_COMPILER_DYNAMIC_H
 
