@@ -72,6 +72,21 @@ static void test_open_dimensions(void **state) {
   braid_graph_destroy(graph);
 }
 
+/* Refused by ONNX's checker and by other run times before opset 28. */
+static void test_remainders_of_reals(void **state) {
+  (void)state;
+  onnx_build build;
+  begin(&build, 27);
+  build_node(&build, &build.graph, "Mod", "x x", "y");
+  build_output(&build, &build.graph, "y");
+  refused(&build, BRAID_INVALID_FILE, "fmod is 0 and the inputs are float32, expected fmod 1 before opset 28");
+
+  begin(&build, 28);
+  build_node(&build, &build.graph, "Mod", "x x", "y");
+  build_output(&build, &build.graph, "y");
+  braid_graph_destroy(imported(&build));
+}
+
 static void test_malformed_structure(void **state) {
   (void)state;
   onnx_build build;
@@ -579,6 +594,7 @@ int main(void) {
       cmocka_unit_test(test_names_and_order),
       cmocka_unit_test(test_output_that_is_an_input),
       cmocka_unit_test(test_open_dimensions),
+      cmocka_unit_test(test_remainders_of_reals),
       cmocka_unit_test(test_malformed_structure),
       cmocka_unit_test(test_unsupported),
       cmocka_unit_test(test_attribute_types),
