@@ -174,6 +174,14 @@ def noted_shapes():
     return result
 
 
+def in_place(count=1):
+    """States that are each added to the transposed one."""
+    nodes = [part for i in range(count) for part in (node("Transpose", f"x{i}", f"t{i}", perm=[1, 0]),
+                                                     node("Add", f"t{i} x{i}", f"y{i}"))]
+    return model(nodes, [value(f"x{i}", FLOAT, 256, 256) for i in range(count)],
+                 [value(f"y{i}", FLOAT, 256, 256) for i in range(count)])
+
+
 def late_limit():
     """A limit computed from shapes in double precision, which is also a result: it comes to the second group as input."""
     nodes = [node("Shape", "x", "s"), node("Gather", "s zero", "rows"), node("Cast", "rows", "limit", to=TensorProto.DOUBLE),

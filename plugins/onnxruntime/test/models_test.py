@@ -157,6 +157,22 @@ class Inputs(Case):
         ours.run_with_iobinding(binding)
         self.assertIsNone(provider.difference(y, theirs.run(None, feed)[0], 1e-4, 1e-6))
 
+    def test_an_output_that_is_bound_over_an_input(self):
+        """A state that is updated where it is; the CPU provider is right where the last node reads and writes in step."""
+        for model in (models.in_place(), models.in_place(2)):
+            ours = provider.session(model)
+            for shift in (0, 64):
+                memory = [random.standard_normal(256 * 256 + shift).astype(np.float32) for _ in ours.get_outputs()]
+                x = [m[:256 * 256].reshape(256, 256) for m in memory]
+                y = [m[shift:].reshape(256, 256) for m in memory]
+                expected = ours.run(None, {f"x{i}": part.copy() for i, part in enumerate(x)})
+                binding = ours.io_binding()
+                for i, (part, result) in enumerate(zip(x, y)):
+                    binding.bind_input(f"x{i}", "cpu", 0, np.float32, part.shape, part.ctypes.data)
+                    binding.bind_output(f"y{i}", "cpu", 0, np.float32, result.shape, result.ctypes.data)
+                ours.run_with_iobinding(binding)
+                self.assertIsNone(provider.difference(y, expected, 0, 0))
+
     def test_memory_that_is_not_aligned(self):
         model = models.classifier(1)
         ours, theirs = provider.session(model), provider.cpu_session(model)
