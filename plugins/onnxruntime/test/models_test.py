@@ -186,6 +186,28 @@ class Inputs(Case):
         self.assertIsNone(provider.difference(binding.copy_outputs_to_cpu(), theirs.run(None, {"x": x}), 1e-4, 1e-6))
 
 
+class Nodes(Case):
+    def test_remainders_that_onnx_forbids_are_left(self):
+        """The framework then says what is wrong."""
+        for kind in (models.FLOAT, models.FLOAT16, models.DOUBLE):
+            values = [models.value(name, kind, 4) for name in "aby"]
+            self.assertEqual(provider.claimed(provider.session(models.one("Mod", values[:2], values[2:])))[0], 0)
+            ours = provider.session(models.one("Mod", values[:2], values[2:], fmod=1))
+            self.assertEqual(provider.claimed(ours)[0], 1)
+
+    def test_roots_of_integers(self):
+        x = np.asarray([[2**32, 3], [2**31, 2**31], [-3 * 2**60, 2**62], [2**62, 2**62], [3, 4]], np.int64)
+        self.same(models.one("ReduceL2", [models.value("x", models.INT64, 5, 2)], [models.value("y", models.INT64, 5, 1)],
+                             opset=13, axes=[1]), {"x": x})
+
+    def test_results_of_no_elements(self):
+        x, shape = np.ones(1, np.float32), [0, 2**40, 2**18]
+        y = [models.value("y", models.FLOAT, None, None, None)]
+        self.same(models.one("Expand", [models.value("x", models.FLOAT, 1)], y, [models.constant("s", shape)]), {"x": x})
+        self.same(models.one("Expand", [models.value("x", models.FLOAT, 1), models.value("s", models.INT64, 3)], y),
+                  [{"x": x, "s": np.asarray(s, np.int64)} for s in (shape, [2, 0, 3], [2, 1, 3])])
+
+
 class Sessions(Case):
     def test_several_threads_shapes_and_sessions_at_once(self):
         model = models.classifier()
