@@ -128,6 +128,14 @@ def test_numbers_that_the_library_has_no_room_for_are_refused() -> None:
                  lambda: braid.load_image("none.png", 3, many, 8)):
         with pytest.raises(braid.InvalidArgumentError, match="argument [0-9] of braid_.* is -?[0-9]+, expected a number"):
             call()
+    with pytest.raises(braid.InvalidArgumentError, match="batch of 1099511627776, 1 to 2147483647 are expected"):
+        data.loader(2**40)
+    x = np.zeros((4, 3), np.float32)
+    other = relu_graph()
+    for call in (lambda: braid.op("Split", x, outputs=2**33), lambda: braid.op("Split", x, outputs=-1),
+                 lambda: other.add_node("Split", [other.value("x")], outputs=2**33)):
+        with pytest.raises(braid.InvalidArgumentError, match="outputs are asked for, expected at most 65536"):
+            call()
 
 
 def test_numpys_numbers_are_attributes() -> None:
