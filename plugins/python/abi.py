@@ -265,7 +265,7 @@ EXACT = '''
 class _Fields:
     """Setting a field refuses a whole number that its type does not have: ctypes would cut it off."""
 
-    def __setattr__(self, name, value):
+    def __setattr__(self, name: str, value: Any) -> None:
         try:
             super().__setattr__(name, value)
         except TypeError as problem:
@@ -275,7 +275,7 @@ class _Fields:
             raise InvalidArgumentError(f"{name} is {value}, which the library's type of it does not have")
 
 
-def _range(kind):
+def _range(kind: Any) -> tuple[int, int] | None:
     """The least and the largest number of an integer type; None: it is another type."""
     if kind not in (c_int, c_int8, c_int16, c_int32, c_int64, c_size_t, c_uint, c_uint8, c_uint16, c_uint32, c_uint64):
         return None
@@ -283,13 +283,13 @@ def _range(kind):
     return (-1 << bits - 1, (1 << bits - 1) - 1) if signed else (0, (1 << bits) - 1)
 
 
-def _exact(name, function, arguments):
+def _exact(name: str, function: Any, arguments: tuple[Any, ...]) -> Any:
     """The function; where it takes integers, one that refuses what their types do not have."""
-    ranges = [(index, *_range(kind)) for index, kind in enumerate(arguments) if _range(kind)]
+    ranges = [(index, *limits) for index, kind in enumerate(arguments) if (limits := _range(kind))]
     if not ranges:
         return function
 
-    def call(*given):
+    def call(*given: Any) -> Any:
         for index, least, most in ranges:
             try:
                 fits = least <= given[index] <= most
@@ -393,7 +393,7 @@ class Writer:
         lines = ['"""The C interface of libbraid, made from its headers by abi.py. Not to be changed by hand."""', "",
                  "from ctypes import (CDLL, CFUNCTYPE, POINTER, Structure, Union, c_bool, c_char, c_char_p, c_double,",
                  "                    c_float, c_int, c_int8, c_int16, c_int32, c_int64, c_size_t, c_uint, c_uint8,",
-                 "                    c_uint16, c_uint32, c_uint64, c_void_p, sizeof)", "from typing import SupportsIndex", "",
+                 "                    c_uint16, c_uint32, c_uint64, c_void_p, sizeof)", "from typing import Any, SupportsIndex", "",
                  "from .errors import InvalidArgumentError", "", f"VERSION = {version!r}", ""]
         lines += [f"{name} = {value}" for name, value in header.values.items()]
         lines += ["", "ENUMS = {"]
