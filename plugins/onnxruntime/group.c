@@ -45,13 +45,40 @@ static braid_status group_outputs(const braid_ort_group *group, OrtKernelContext
   return BRAID_OK;
 }
 
+/* Whether an output is in the memory of an input, as a program may bind it. */
+static bool output_overlaps(const braid_plan *plan, const braid_ort_call *call, size_t index) {
+  size_t bytes = braid_desc_bytes(braid_plan_output(plan, index));
+  uintptr_t begin = (uintptr_t)call->outputs[index];
+  for (size_t i = 0; i < braid_plan_input_count(plan); i++) {
+    uintptr_t other = (uintptr_t)call->left[i];
+    if (begin < other + braid_desc_bytes(braid_plan_input(plan, i)) && other < begin + bytes) return true;
+  }
+  return false;
+}
+
+/* Runs with one more of the outputs beside what it overlaps, since kernels read inputs after they have begun to write,
+ * until none does. */
+static braid_status group_run_apart(braid_execution *execution, const braid_plan *plan, size_t first,
+                                    braid_ort_call *call) {
+  while (first < braid_plan_output_count(plan) && !output_overlaps(plan, call, first)) first++;
+  if (first == braid_plan_output_count(plan)) return braid_execution_run(execution, call->left, call->outputs);
+  size_t bytes = braid_desc_bytes(braid_plan_output(plan, first));
+  void *bound = call->outputs[first], *apart = braid_alloc(NULL, bytes);
+  if (!apart) return braid_fail(BRAID_NO_MEMORY, "there is no memory for an output that overlaps an input");
+  call->outputs[first] = apart;
+  braid_status status = group_run_apart(execution, plan, first + 1, call);
+  if (status == BRAID_OK) memcpy(bound, apart, bytes);
+  if (status != BRAID_DEVICE_LOST) braid_free(NULL, apart); /* a lost device may still write to it */
+  return status;
+}
+
 static braid_status group_run(braid_ort_group *group, OrtKernelContext *context, braid_ort_call *call) {
   braid_ort_plan *plan = NULL;
   braid_execution *execution = NULL;
   braid_status status = group_inputs(group, context, call);
   if (status == BRAID_OK) status = braid_ort_plans_take(group->plans, call, &plan, &execution);
   if (status == BRAID_OK) status = group_outputs(group, context, plan->plan, call);
-  if (status == BRAID_OK) status = braid_execution_run(execution, call->left, call->outputs);
+  if (status == BRAID_OK) status = group_run_apart(execution, plan->plan, 0, call);
   if (status == BRAID_DEVICE_LOST) {
     braid_ort_host_lost(group->host);
     braid_execution_destroy(execution);

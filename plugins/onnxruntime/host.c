@@ -1,9 +1,12 @@
 #include "host.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "braid/allocator.h"
 #include "log.h"
@@ -73,13 +76,34 @@ static void host_destroy(braid_ort_host *host) {
   braid_free(NULL, host);
 }
 
+/* Whether the folder is there, or can be made, and can be written to. Devices with programs make it when they have one
+ * to keep, and only warn where that fails. */
+static braid_status cache_check(const char *folder) {
+  char path[BRAID_ORT_TEXT];
+  struct stat about;
+  snprintf(path, sizeof path, "%s", folder);
+  while (stat(path, &about) != 0 && errno == ENOENT) { /* up to what is there */
+    char *slash = strrchr(path, '/');
+    if (!slash || slash == path)
+      memcpy(path, slash ? "/" : ".", 2);
+    else
+      *slash = 0;
+  }
+  if (stat(path, &about) == 0 && !S_ISDIR(about.st_mode))
+    errno = ENOTDIR;
+  else if (access(path, W_OK | X_OK) == 0)
+    return BRAID_OK;
+  return braid_fail(BRAID_INVALID_ARGUMENT, "option cache is \"%s\": %s: %s", folder, path, strerror(errno));
+}
+
 static braid_status host_fill(braid_ort_host *host, const OrtLogger *logger) {
   const braid_ort_options *options = &host->options;
   braid_log log = braid_ort_log(logger);
   braid_status status = braid_registry_create(NULL, &host->registry);
   if (status != BRAID_OK) return status;
   braid_registry_set_log(host->registry, &log);
-  if (options->cache[0]) status = braid_registry_set_cache(host->registry, options->cache);
+  if (options->cache[0]) status = cache_check(options->cache);
+  if (status == BRAID_OK && options->cache[0]) status = braid_registry_set_cache(host->registry, options->cache);
   if (status == BRAID_OK && options->plugins[0]) status = braid_registry_load_list(host->registry, options->plugins);
   if (status == BRAID_OK && options->platform[0])
     status = braid_registry_load_platform(host->registry, options->platform);

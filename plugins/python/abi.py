@@ -260,6 +260,50 @@ class Parser:
         return kind
 
 
+# What structs and functions of the binding have in common.
+EXACT = '''
+class _Fields:
+    """Setting a field refuses a whole number that its type does not have: ctypes would cut it off."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        try:
+            super().__setattr__(name, value)
+        except TypeError as problem:
+            raise InvalidArgumentError(f"{name} is {value!r}: {problem}") from problem
+        held = getattr(self, name)
+        if type(held) is int and held != value and isinstance(value, SupportsIndex):
+            raise InvalidArgumentError(f"{name} is {value}, which the library's type of it does not have")
+
+
+def _range(kind: Any) -> tuple[int, int] | None:
+    """The least and the largest number of an integer type; None: it is another type."""
+    if kind not in (c_int, c_int8, c_int16, c_int32, c_int64, c_size_t, c_uint, c_uint8, c_uint16, c_uint32, c_uint64):
+        return None
+    bits, signed = 8 * sizeof(kind), kind(-1).value < 0
+    return (-1 << bits - 1, (1 << bits - 1) - 1) if signed else (0, (1 << bits) - 1)
+
+
+def _exact(name: str, function: Any, arguments: tuple[Any, ...]) -> Any:
+    """The function; where it takes integers, one that refuses what their types do not have."""
+    ranges = [(index, *limits) for index, kind in enumerate(arguments) if (limits := _range(kind))]
+    if not ranges:
+        return function
+
+    def call(*given: Any) -> Any:
+        for index, least, most in ranges:
+            try:
+                fits = least <= given[index] <= most
+            except (IndexError, TypeError):
+                break  # the call says what is wrong
+            if not fits:
+                raise InvalidArgumentError(f"argument {index + 1} of {name} is {given[index]}, expected a number from "
+                                           f"{least} to {most}")
+        return function(*given)
+
+    return call
+'''
+
+
 class Writer:
     """Writes the parsed headers as a module. Pointers in calls are plain addresses (c_void_p takes numbers, arrays,
     references and functions alike); in structs they have their types, so that what they point to can be read."""
@@ -349,16 +393,16 @@ class Writer:
         lines = ['"""The C interface of libbraid, made from its headers by abi.py. Not to be changed by hand."""', "",
                  "from ctypes import (CDLL, CFUNCTYPE, POINTER, Structure, Union, c_bool, c_char, c_char_p, c_double,",
                  "                    c_float, c_int, c_int8, c_int16, c_int32, c_int64, c_size_t, c_uint, c_uint8,",
-                 "                    c_uint16, c_uint32, c_uint64, c_void_p)", "",
-                 f"VERSION = {version!r}", ""]
+                 "                    c_uint16, c_uint32, c_uint64, c_void_p, sizeof)", "from typing import Any, SupportsIndex", "",
+                 "from .errors import InvalidArgumentError", "", f"VERSION = {version!r}", ""]
         lines += [f"{name} = {value}" for name, value in header.values.items()]
         lines += ["", "ENUMS = {"]
         for name, values in header.enums.items():
             lines.append(f"    {name!r}: {values!r},")
-        lines += ["}", ""]
+        lines += ["}", "", *EXACT.splitlines(), ""]
         complete = [struct for struct in header.structs.values() if struct.fields is not None]
         for struct in complete:
-            lines += ["", f"class {struct.name}({'Union' if struct.union else 'Structure'}):", "    pass", ""]
+            lines += ["", f"class {struct.name}(_Fields, {'Union' if struct.union else 'Structure'}):", "    pass", ""]
         lines.append("")
         for name in header.order:
             if name.startswith("struct "):
@@ -381,7 +425,8 @@ class Writer:
                   '    """Loads the library and gives every function its types."""', "    library = CDLL(path)",
                   "    for name, (result, arguments, variadic) in FUNCTIONS.items():",
                   "        function = getattr(library, name)", "        function.restype = result",
-                  "        if not variadic:", "            function.argtypes = arguments", "    return library", ""]
+                  "        if not variadic:", "            function.argtypes = arguments",
+                  "            setattr(library, name, _exact(name, function, arguments))", "    return library", ""]
         return "\n".join(lines)
 
 

@@ -2,8 +2,8 @@
 import numpy as np
 from onnx import TensorProto, helper, numpy_helper
 
-FLOAT, INT64, STRING, FLOAT16, BOOL = (TensorProto.FLOAT, TensorProto.INT64, TensorProto.STRING, TensorProto.FLOAT16,
-                                       TensorProto.BOOL)
+FLOAT, INT64, STRING, FLOAT16, BOOL, DOUBLE = (TensorProto.FLOAT, TensorProto.INT64, TensorProto.STRING,
+                                               TensorProto.FLOAT16, TensorProto.BOOL, TensorProto.DOUBLE)
 
 
 def weight(name, *shape, dtype=np.float32, scale=0.2):
@@ -172,6 +172,21 @@ def noted_shapes():
     result = model(nodes, [value("x", FLOAT, "batch", 8)], [value("y", FLOAT, "batch", 4)], [weight("w", 8, 4)])
     result.graph.value_info.extend(value(name, FLOAT, 1, 8) for name in "rna")
     return result
+
+
+def in_place(count=1):
+    """States that are each added to the transposed one."""
+    nodes = [part for i in range(count) for part in (node("Transpose", f"x{i}", f"t{i}", perm=[1, 0]),
+                                                     node("Add", f"t{i} x{i}", f"y{i}"))]
+    return model(nodes, [value(f"x{i}", FLOAT, 256, 256) for i in range(count)],
+                 [value(f"y{i}", FLOAT, 256, 256) for i in range(count)])
+
+
+def one(op, inputs, outputs, constants=(), opset=17, **attributes):
+    """A node alone: `inputs` and `outputs` are values."""
+    nodes = [node(op, " ".join([v.name for v in inputs] + [c.name for c in constants]),
+                  " ".join(v.name for v in outputs), **attributes)]
+    return model(nodes, inputs, outputs, constants, opset)
 
 
 def late_limit():

@@ -157,6 +157,22 @@ class Inputs(Case):
         ours.run_with_iobinding(binding)
         self.assertIsNone(provider.difference(y, theirs.run(None, feed)[0], 1e-4, 1e-6))
 
+    def test_an_output_that_is_bound_over_an_input(self):
+        """A state that is updated where it is; the CPU provider is right where the last node reads and writes in step."""
+        for model in (models.in_place(), models.in_place(2)):
+            ours = provider.session(model)
+            for shift in (0, 64):
+                memory = [random.standard_normal(256 * 256 + shift).astype(np.float32) for _ in ours.get_outputs()]
+                x = [m[:256 * 256].reshape(256, 256) for m in memory]
+                y = [m[shift:].reshape(256, 256) for m in memory]
+                expected = ours.run(None, {f"x{i}": part.copy() for i, part in enumerate(x)})
+                binding = ours.io_binding()
+                for i, (part, result) in enumerate(zip(x, y)):
+                    binding.bind_input(f"x{i}", "cpu", 0, np.float32, part.shape, part.ctypes.data)
+                    binding.bind_output(f"y{i}", "cpu", 0, np.float32, result.shape, result.ctypes.data)
+                ours.run_with_iobinding(binding)
+                self.assertIsNone(provider.difference(y, expected, 0, 0))
+
     def test_memory_that_is_not_aligned(self):
         model = models.classifier(1)
         ours, theirs = provider.session(model), provider.cpu_session(model)
@@ -168,6 +184,28 @@ class Inputs(Case):
         binding.bind_output("y")
         ours.run_with_iobinding(binding)
         self.assertIsNone(provider.difference(binding.copy_outputs_to_cpu(), theirs.run(None, {"x": x}), 1e-4, 1e-6))
+
+
+class Nodes(Case):
+    def test_remainders_that_onnx_forbids_are_left(self):
+        """The framework then says what is wrong."""
+        for kind in (models.FLOAT, models.FLOAT16, models.DOUBLE):
+            values = [models.value(name, kind, 4) for name in "aby"]
+            self.assertEqual(provider.claimed(provider.session(models.one("Mod", values[:2], values[2:])))[0], 0)
+            ours = provider.session(models.one("Mod", values[:2], values[2:], fmod=1))
+            self.assertEqual(provider.claimed(ours)[0], 1)
+
+    def test_roots_of_integers(self):
+        x = np.asarray([[2**32, 3], [2**31, 2**31], [-3 * 2**60, 2**62], [2**62, 2**62], [3, 4]], np.int64)
+        self.same(models.one("ReduceL2", [models.value("x", models.INT64, 5, 2)], [models.value("y", models.INT64, 5, 1)],
+                             opset=13, axes=[1]), {"x": x})
+
+    def test_results_of_no_elements(self):
+        x, shape = np.ones(1, np.float32), [0, 2**40, 2**18]
+        y = [models.value("y", models.FLOAT, None, None, None)]
+        self.same(models.one("Expand", [models.value("x", models.FLOAT, 1)], y, [models.constant("s", shape)]), {"x": x})
+        self.same(models.one("Expand", [models.value("x", models.FLOAT, 1), models.value("s", models.INT64, 3)], y),
+                  [{"x": x, "s": np.asarray(s, np.int64)} for s in (shape, [2, 0, 3], [2, 1, 3])])
 
 
 class Sessions(Case):

@@ -73,6 +73,20 @@ class Options(Case):
                   "refused(lambda: provider.session(models.classifier(), {'plugins': '/nowhere.so'}))",
                   "/nowhere.yaml", "/nowhere.so")
 
+    def test_a_cache_that_cannot_be_kept(self):
+        """On any device: the session would run on the CPU without a word until the option is needed."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "file")
+            open(path, "w").close()
+            self.says(f"""
+                for cache in ({path!r}, {path!r} + "/below"):
+                    refused(lambda: provider.session(models.classifier(), {{"cache": cache}}))
+                for cache in ({folder!r}, {folder!r} + "/made/when/needed", "relative"):
+                    print(provider.claimed(provider.session(models.classifier(), {{"cache": cache}})))
+                """, f'option cache is "{path}": {path}: Not a directory',
+                f'option cache is "{path}/below"', "(9, 1)")
+            self.assertEqual(os.listdir(folder), ["file"])
+
     def test_places_that_cannot_be(self):
         """They left every node to the CPU provider."""
         self.says("for place in ('nonsense', '*=gpu', '*1=cpu *=', '=cpu'):\n"

@@ -308,6 +308,44 @@ def test_buffers_are_bound_and_go_from_run_to_run() -> None:
     assert run.run().tolist() == [[0, 2, 0, 4]] * 2
 
 
+def test_an_array_that_overlaps_a_bound_buffer_is_refused() -> None:
+    machine = braid.machine()
+    plan = braid.Plan(machine, sized(relu_graph((None, 4)), (2, 4)))
+    memory = np.array([-1, 2, -3, 4] * 3, np.float32)
+    first, second = memory[:8].reshape(2, 4), memory[4:].reshape(2, 4)
+    run = plan.execution()
+    run.bind_input(0, braid.Buffer.of(first, machine=machine))
+    with pytest.raises(braid.InvalidArgumentError, match="output 'y' overlaps input 'x' in memory"):
+        run.run(out=second)
+    with pytest.raises(braid.InvalidArgumentError, match="overlaps"):
+        run.bind_output(0, braid.Buffer.of(second, machine=machine))
+    assert run.run().tolist() == [[0, 2, 0, 4]] * 2
+    run.bind_input(0, None)
+    run.bind_output(0, braid.Buffer.of(second, machine=machine))
+    with pytest.raises(braid.InvalidArgumentError, match="output 'y' overlaps input 'x' in memory"):
+        run.run(first)
+    assert run.run(first.copy()).read(np.empty((2, 4), np.float32)).tolist() == [[0, 2, 0, 4]] * 2
+
+
+@pytest.mark.parametrize("pieces", [2, 3, 7])
+def test_a_model_that_does_not_take_a_batch_of_one_is_loaded(pieces: int) -> None:
+    graph = braid.Graph("pairs")
+    graph.output(graph.add_node("Reshape", [graph.input("x", "float32", (None, 5)), graph.constant([-1, pieces * 5])]),
+                 "y")
+    model = braid.load(graph)
+    x = np.arange(2 * pieces * 5, dtype=np.float32).reshape(-1, 5)
+    assert model(x).tolist() == x.reshape(2, -1).tolist()
+    with pytest.raises(braid.Error, match="Reshape"):
+        model(x[:1])
+
+
+def test_a_model_that_takes_no_batch_is_refused_with_what_is_wrong_at_one() -> None:
+    graph = braid.Graph("never")
+    graph.output(graph.add_node("Reshape", [graph.input("x", "float32", (None, 5)), graph.constant([-1, 11 * 13])]))
+    with pytest.raises(braid.Error, match="Reshape"):
+        braid.load(graph)
+
+
 def test_sessions_keep_state_from_run_to_run() -> None:
     """Plain gradient descent, built by hand, does what NumPy does."""
     graph = braid.Graph("descent")

@@ -106,6 +106,38 @@ def test_numbers_do_not_change() -> None:
             braid.Trainer(perceptron(), (x, y), **{"batch": 20, name: value})
 
 
+def test_numbers_that_the_library_has_no_room_for_are_refused() -> None:
+    """ctypes would cut them off: 2**32 + 1 threads would be one."""
+    data = braid.Dataset.from_arrays(*clusters(40))
+    graph, many = perceptron(), 2**32 + 1
+    plan = braid.Plan(braid.machine(), graph)
+    for name, call in (
+            ("threads", lambda: braid.load(graph, threads=many)), ("threads", lambda: braid.Machine(threads=many)),
+            ("threads", lambda: braid.Session(graph, threads=many)),
+            ("threads", lambda: braid.load(graph, threads=np.int64(many))),
+            ("threads", lambda: braid.evaluate(graph, data, threads=many)),
+            ("threads", lambda: braid.quantize(graph, data, threads=many)),
+            ("threads", lambda: data.loader(8, threads=many)), ("seed", lambda: data.loader(8, seed=2**64)),
+            ("batch", lambda: data.loader(2**64 + 8)), ("epochs", lambda: braid.train(graph, data, epochs=many**2)),
+            ("samples", lambda: braid.quantize(graph, data, samples=2**64))):
+        with pytest.raises(braid.InvalidArgumentError, match=f"{name} is [0-9]+, which the library's type of it"):
+            call()
+    for call in (lambda: plan.offers(2**64), lambda: plan.input_device(-1), lambda: braid.replace_head(graph, data, 2**64),
+                 lambda: plan.execution().bind_input(2**64, None), lambda: data.loader(8, first_epoch=2**64),
+                 lambda: braid.evaluate(graph, data, batch=2**64 + 8),
+                 lambda: braid.load_image("none.png", 3, many, 8)):
+        with pytest.raises(braid.InvalidArgumentError, match="argument [0-9] of braid_.* is -?[0-9]+, expected a number"):
+            call()
+    with pytest.raises(braid.InvalidArgumentError, match="batch of 1099511627776, 1 to 2147483647 are expected"):
+        data.loader(2**40)
+    x = np.zeros((4, 3), np.float32)
+    other = relu_graph()
+    for call in (lambda: braid.op("Split", x, outputs=2**33), lambda: braid.op("Split", x, outputs=-1),
+                 lambda: other.add_node("Split", [other.value("x")], outputs=2**33)):
+        with pytest.raises(braid.InvalidArgumentError, match="outputs are asked for, expected at most 65536"):
+            call()
+
+
 def test_numpys_numbers_are_attributes() -> None:
     x = np.random.default_rng(1).normal(size=(3, 4)).astype(np.float32)
     assert np.allclose(braid.op("Softmax", x, axis=np.int64(0)).sum(0), 1, atol=1e-6)

@@ -2,17 +2,26 @@
 
 #include "base/try.h"
 
+/* Whether all that the node makes is empty: nothing is computed then, whatever its other dimensions are. Ops of the
+ * program are called all the same. */
+static bool makes_nothing(const braid_node_desc *node) {
+  for (size_t i = 0; i < node->output_count; i++)
+    if (node->outputs[i].present && braid_desc_count(&node->outputs[i].desc) != 0) return false;
+  return node->output_count && !node->custom;
+}
+
 static braid_status prepared_create(const braid_allocator *allocator, const braid_kernel *kernel,
                                     const braid_node_desc *node, braid_cpu_prepared **out) {
   *out = NULL;
   braid_cpu_prepared *prepared = braid_zalloc(allocator, sizeof *prepared);
   if (!prepared) return BRAID_NO_MEMORY;
   *prepared = (braid_cpu_prepared){.allocator = allocator, .kernel = kernel->implementation, .node = node};
+  prepared->empty = makes_nothing(node);
   prepared->inputs = braid_zalloc_array(allocator, node->input_count, sizeof *prepared->inputs);
   prepared->outputs = braid_zalloc_array(allocator, node->output_count, sizeof *prepared->outputs);
   braid_status status = prepared->inputs && prepared->outputs ? BRAID_OK : BRAID_NO_MEMORY;
   braid_prepared_info info = {0};
-  if (status == BRAID_OK && prepared->kernel->create)
+  if (status == BRAID_OK && prepared->kernel->create && !prepared->empty)
     status = prepared->kernel->create(allocator, node, &prepared->state, &info);
   if (status != BRAID_OK) {
     prepared->state = NULL; /* a failed create has undone its own work */
@@ -20,7 +29,8 @@ static braid_status prepared_create(const braid_allocator *allocator, const brai
     return status;
   }
   prepared->query.workspace_bytes = info.workspace_bytes;
-  if (prepared->kernel->list_packings) prepared->kernel->list_packings(prepared->state, &prepared->query);
+  if (prepared->kernel->list_packings && !prepared->empty)
+    prepared->kernel->list_packings(prepared->state, &prepared->query);
   *out = prepared;
   return BRAID_OK;
 }
@@ -44,6 +54,7 @@ braid_status braid_cpu_prepare(const braid_allocator *allocator, const braid_ker
   *info = (braid_prepared_info){0};
   BRAID_TRY(prepared_create(allocator, kernel, node, out));
   info->workspace_bytes = (*out)->query.workspace_bytes;
+  if ((*out)->empty) return BRAID_OK;
   braid_status status = (*out)->kernel->finish ? (*out)->kernel->finish((*out)->state) : BRAID_OK;
   if (status == BRAID_OK && !node->packed) status = prepared_fold(*out, info);
   if (status == BRAID_OK) return BRAID_OK;
@@ -85,6 +96,7 @@ static void *place_of(const braid_operand *operand, const void *given) {
 
 braid_status braid_cpu_run(braid_cpu_prepared *prepared, void *workspace) {
   const braid_node_desc *node = prepared->node;
+  if (prepared->empty) return BRAID_OK;
   for (uint32_t i = 0; i < prepared->query.packing_count; i++)
     if (prepared->folded[i]) prepared->inputs[prepared->query.packings[i].input] = prepared->folded[i];
   for (size_t i = 0; i < node->input_count; i++) prepared->inputs[i] = place_of(&node->inputs[i], prepared->inputs[i]);

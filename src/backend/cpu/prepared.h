@@ -8,6 +8,7 @@ typedef struct braid_cpu_prepared {
   const braid_allocator *allocator;
   const braid_cpu_kernel *kernel;
   const braid_node_desc *node;
+  bool empty; /* all outputs are: there is nothing to run, and no state */
   void *state;
   const void **inputs; /* input_count, filled before each run, but for those folded */
   void **outputs;      /* output_count */

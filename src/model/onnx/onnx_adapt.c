@@ -41,6 +41,15 @@ static braid_status adapt_unsqueeze(braid_onnx_call *call) {
   return axes_to_input(call);
 }
 
+/* The remainder with the divisor's sign was of integers only. */
+static braid_status check_mod(braid_onnx_call *call) {
+  const braid_desc *known = braid_onnx_call_known(call, braid_onnx_call_input(call, 0));
+  if (!known || !braid_dtype_is_float(known->dtype) || braid_onnx_call_int(call, "fmod", 0)) return BRAID_OK;
+  return braid_onnx_call_fail(call, BRAID_INVALID_FILE,
+                              "fmod is 0 and the inputs are %s, expected fmod 1 before opset 28",
+                              braid_dtype_name(known->dtype));
+}
+
 static braid_status adapt_slice(braid_onnx_call *call) {
   size_t starts, ends, axes;
   braid_onnx_call_ints(call, "starts", &starts);
@@ -216,6 +225,7 @@ static const braid_onnx_adapter kAdapters[] = {
     {"LSTM", 1, 7, drop_output_sequence},
     {"Less", 1, 7, braid_onnx_adapt_broadcast},
     {"LogSoftmax", 1, 13, braid_onnx_adapt_softmax},
+    {"Mod", 10, 28, check_mod},
     {"Mul", 1, 7, braid_onnx_adapt_broadcast},
     {"NegativeLogLikelihoodLoss", 12, NEWEST, braid_onnx_adapt_likelihood_loss},
     {"Or", 1, 7, braid_onnx_adapt_broadcast},

@@ -137,13 +137,14 @@ braid_status braid_onnx_call_constant_like(braid_onnx_call *call, double value, 
                                            braid_value_id *out) {
   *out = -1;
   const braid_desc *known = braid_onnx_call_known(call, like);
+  braid_dtype dtype = known ? known->dtype : BRAID_NONE; /* values move when one is added */
   braid_desc desc;
-  if (known && known->dtype == BRAID_F64) {
+  if (dtype == BRAID_F64) {
     BRAID_TRY(braid_desc_init(&desc, BRAID_F64, 0, NULL));
     return add_constant(call, &desc, &value, out);
   }
   BRAID_TRY(braid_onnx_call_constant_float(call, (float)value, out));
-  if (known && known->dtype == BRAID_F32) return BRAID_OK;
+  if (dtype == BRAID_F32) return BRAID_OK;
   return braid_onnx_call_node(call, "CastLike", (braid_value_id[]){*out, like}, 2, NULL, 0, out);
 }
 

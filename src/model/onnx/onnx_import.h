@@ -111,7 +111,7 @@ BRAID_MUST_CHECK braid_status braid_onnx_call_set_int(braid_onnx_call *call, con
 BRAID_MUST_CHECK braid_status braid_onnx_call_set_string(braid_onnx_call *call, const char *name, const char *value);
 braid_value_id braid_onnx_call_input(const braid_onnx_call *call, size_t index); /* -1: absent */
 BRAID_MUST_CHECK braid_status braid_onnx_call_set_input(braid_onnx_call *call, size_t index, braid_value_id value);
-/* The description of a value, NULL while unknown. */
+/* The description of a value, NULL while unknown; valid until a value is added. */
 const braid_desc *braid_onnx_call_known(const braid_onnx_call *call, braid_value_id value);
 /* int64 constants; rank 0 if scalar. */
 BRAID_MUST_CHECK braid_status braid_onnx_call_constant_ints(braid_onnx_call *call, const int64_t *values, size_t count,

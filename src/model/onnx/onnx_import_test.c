@@ -72,6 +72,43 @@ static void test_open_dimensions(void **state) {
   braid_graph_destroy(graph);
 }
 
+/* Constants of the type of a value are added behind any number of values: what the graph has of them moves as it grows,
+ * which AddressSanitizer sees. */
+static void test_constants_of_a_values_type(void **state) {
+  (void)state;
+  for (int before = 0; before < 24; before++) {
+    onnx_build build;
+    char name[16];
+    begin(&build, 10);
+    for (int i = 0; i < before; i++) {
+      snprintf(name, sizeof name, "r%d", i);
+      build_node(&build, &build.graph, "Relu", "x", name);
+      build_output(&build, &build.graph, name);
+    }
+    Onnx__NodeProto *node = build_node(&build, &build.graph, "Clip", "x", "y");
+    build_float(&build, node, "min", -1);
+    build_output(&build, &build.graph, "y");
+    braid_graph *graph = imported(&build);
+    assert_int_equal(braid_graph_node_count(graph), before + 1); /* x is of float32: nothing is cast */
+    braid_graph_destroy(graph);
+  }
+}
+
+/* Refused by ONNX's checker and by other run times before opset 28. */
+static void test_remainders_of_reals(void **state) {
+  (void)state;
+  onnx_build build;
+  begin(&build, 27);
+  build_node(&build, &build.graph, "Mod", "x x", "y");
+  build_output(&build, &build.graph, "y");
+  refused(&build, BRAID_INVALID_FILE, "fmod is 0 and the inputs are float32, expected fmod 1 before opset 28");
+
+  begin(&build, 28);
+  build_node(&build, &build.graph, "Mod", "x x", "y");
+  build_output(&build, &build.graph, "y");
+  braid_graph_destroy(imported(&build));
+}
+
 static void test_malformed_structure(void **state) {
   (void)state;
   onnx_build build;
@@ -579,6 +616,8 @@ int main(void) {
       cmocka_unit_test(test_names_and_order),
       cmocka_unit_test(test_output_that_is_an_input),
       cmocka_unit_test(test_open_dimensions),
+      cmocka_unit_test(test_remainders_of_reals),
+      cmocka_unit_test(test_constants_of_a_values_type),
       cmocka_unit_test(test_malformed_structure),
       cmocka_unit_test(test_unsupported),
       cmocka_unit_test(test_attribute_types),

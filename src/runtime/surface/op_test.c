@@ -201,6 +201,30 @@ static void test_calls(void **state) {
   relu_on("cpu:memory=separate");
 }
 
+/* Of nothing there is nothing to make, however large the other dimensions are. */
+static void test_results_of_no_elements(void **state) {
+  (void)state;
+  const int64_t kShape[] = {0, INT64_C(1) << 40, INT64_C(1) << 40}, kPads[] = {0, 0, 0, 0, INT64_C(1) << 40, 0};
+  const float one = 1;
+  const braid_operand given[] = {operand(BRAID_F32, 1, (int64_t[]){1}, &one),
+                                 operand(BRAID_I64, 1, (int64_t[]){3}, kShape)};
+  const braid_operand padded[] = {operand(BRAID_F32, 3, (int64_t[]){0, 1, 1}, NULL),
+                                  operand(BRAID_I64, 1, (int64_t[]){6}, kPads)};
+  const braid_operand turned[] = {operand(BRAID_F32, 3, kShape, NULL)};
+  const braid_op_use uses[] = {{.op = "Expand", .inputs = given, .input_count = 2},
+                               {.op = "Pad", .inputs = padded, .input_count = 2},
+                               {.op = "Transpose", .inputs = turned, .input_count = 1}};
+  braid_machine *machine = open_machine("cpu");
+  for (size_t i = 0; i < sizeof uses / sizeof *uses; i++) {
+    answers a = {0};
+    braid_desc result;
+    OK(braid_machine_supports(machine, &uses[i], note, &a, &result));
+    assert_true(a.takes > 0);
+    assert_int_equal(braid_desc_count(&result), 0);
+  }
+  braid_machine_release(machine);
+}
+
 static void test_calls_on_opencl(void **state) {
   (void)state;
   braid_machine *machine;
@@ -530,6 +554,7 @@ int main(void) {
       cmocka_unit_test(test_folded),
       cmocka_unit_test(test_not_supported),
       cmocka_unit_test(test_calls),
+      cmocka_unit_test(test_results_of_no_elements),
       cmocka_unit_test(test_calls_on_opencl),
       cmocka_unit_test(test_what_calls_depend_on),
       cmocka_unit_test(test_attributes_it_does_not_have),

@@ -143,7 +143,7 @@ static void *work(void *context) {
  */
 static braid_status loader_check(const braid_loader_options *o, int64_t samples) {
   if (o->batch < 1 || o->batch > INT32_MAX)
-    return braid_fail(BRAID_INVALID_ARGUMENT, "batch of %" PRId64 ", at least 1 is expected", o->batch);
+    return braid_fail(BRAID_INVALID_ARGUMENT, "batch of %" PRId64 ", 1 to %d are expected", o->batch, INT32_MAX);
   if (o->threads < 0 || o->threads > kMaxThreads || o->depth < 0 || o->depth > kMaxDepth)
     return braid_fail(BRAID_INVALID_ARGUMENT, "%d loader threads and %d batches ahead, at most %d and %d are expected",
                       o->threads, o->depth, kMaxThreads, kMaxDepth);

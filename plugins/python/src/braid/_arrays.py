@@ -100,6 +100,14 @@ def whole(values: Sequence[Any], what: str) -> Any:
     return made if numbers else []
 
 
+_MOST_OUTPUTS = 65536  # more than any model has; room is made for them before the library sees the op
+
+
+def check_outputs(count: int) -> None:
+    if not 0 <= count <= _MOST_OUTPUTS:
+        raise InvalidArgumentError(f"{count} outputs are asked for, expected at most {_MOST_OUTPUTS}")
+
+
 # --- descriptors ------------------------------------------------------------------------------------------------------
 def desc_of(dtype: Any, shape: Sequence[int | None]) -> Any:
     """A descriptor; None and -1 are dynamic dimensions."""

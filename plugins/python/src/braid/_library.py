@@ -479,16 +479,6 @@ def array_type(kind: Any, count: int) -> Any:
     return kind * max(1, count)
 
 
-def set_field(struct: Any, name: str, value: Any) -> None:
-    """Sets a number of a struct; ctypes would cut off what is above."""
-    try:
-        setattr(struct, name, value)
-    except TypeError as problem:
-        raise BY_STATUS["INVALID_ARGUMENT"](f"{name} is {value!r}: {problem}") from problem
-    if isinstance(value, int) and getattr(struct, name) != value:
-        raise BY_STATUS["INVALID_ARGUMENT"](f"{name} is {value}, which the library's type of it does not have")
-
-
 class Memory:
     """Memory of the library as something that NumPy takes; `owner` keeps it valid."""
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from . import _abi
-from ._arrays import (NAMES, Located, array_desc, desc_of, empty, fixed_shape, is_torch, locate,
+from ._arrays import (NAMES, Located, array_desc, check_outputs, desc_of, empty, fixed_shape, is_torch, locate,
                       numpy_address, numpy_dtype, plain_attribute, whole)
 from ._library import (Guard, Handle, Keep, Memory, Object, array_type, check, check_run, encode_name, encode_or_none,
                        field_type, immortal, lib, out, outside_ops, ready, text, text_or_none)
@@ -347,6 +347,7 @@ _INPUTS, _OUTPUTS = (field_type(_abi.braid_op_call, name) for name in ("inputs",
 def call(machine: Machine, op: str, inputs: Sequence[Any], device: str | None, outputs: int,
          constants: Sequence[int], attributes: Mapping[str, Any]) -> Any:
     """Machine.op."""
+    check_outputs(outputs)
     outside_ops(machine.shared)
     below, keep, fixed, count = machine._held(), Keep(), 0, len(inputs)
     pointers = array_type(ctypes.c_void_p, count)()

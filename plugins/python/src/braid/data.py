@@ -15,7 +15,7 @@ import numpy as np
 from . import _abi
 from ._arrays import copy_out, locate, numpy_address, numpy_dtype
 from ._library import (Exclusive, Guard, Handle, Keep, Memory, Object, check, close_at_exit, encode, encode_or_none,
-                       enum_names, enum_value, fail_by, field_type, lib, out, process, ready, set_field, text)
+                       enum_names, enum_value, fail_by, field_type, lib, out, process, ready, text)
 from .errors import InvalidArgumentError, OutOfRangeError, UnsupportedError
 
 Array = np.ndarray[Any, Any]
@@ -117,7 +117,7 @@ class Dataset(Object):
         source = _abi.braid_dataset_source()
         source.name = keep.text(name)
         for field, number in zip(("samples", "channels", "height", "width", "classes"), (samples, *shape, classes)):
-            set_field(source, field, number)
+            setattr(source, field, number)
         source.class_names = keep.texts(class_names) if class_names is not None else None
         source.target = enum_value("braid_target_kind", "BRAID_TARGET_", target, "target")
         reader = _Reader(read, tuple(shape), classes, target, guard)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from . import _abi
-from ._arrays import NAMES, copy_out, desc_of, make_tensor, plain_attribute, shape_of, whole
+from ._arrays import NAMES, check_outputs, copy_out, desc_of, make_tensor, plain_attribute, shape_of, whole
 from ._library import Handle, Keep, Object, check, encode, encode_name, enum_names, lib, out, ready, text, text_or_none
 from .errors import InvalidArgumentError, InvalidGraphError
 from .machine import LOG
@@ -242,6 +242,7 @@ class Graph(Object):
         of None is an omitted one. Attributes are ONNX's: numbers, texts, lists of them, arrays. One that the op does
         not take is an error, and the node is then there without it: give up the graph."""
         values = [inputs] if isinstance(inputs, Value) else list(inputs)
+        check_outputs(outputs)
         for value in values:
             if value is not None and value.graph is not self:
                 raise InvalidArgumentError(f"value {value.name!r} is of another graph")

@@ -16,7 +16,7 @@ from ._arrays import (DATA_AT, DATA_IS_THERE, _read_address, describe, is_torch,
 from ._library import (FORKED, Handle, Object, check, check_run, lib, out as room, outside_ops, process, ready,
                        running_ops)
 from .custom import CustomOps
-from .errors import ForkedError, InvalidArgumentError
+from .errors import DeviceLostError, Error, ForkedError, InvalidArgumentError, OutOfMemoryError
 from .graph import Graph, load_graph
 from .machine import Machine, machine as shared_machine
 from .plan import (Plan, PlanLine, ValueInfo, Weights, by_name, byte_size, check_place, make_output, output_list,
@@ -25,6 +25,10 @@ from .plan import (Plan, PlanLine, ValueInfo, Weights, by_name, byte_size, check
 _ndarray = np.ndarray
 _empty = np.empty
 _run = lib.braid_execution_run
+
+
+# Tried where a batch of one is refused; the last one is a multiple of all others.
+_OTHER_BATCHES = (2, 3, 4, 5, 6, 7, 8, 840)
 
 
 class _Slot:
@@ -129,16 +133,31 @@ class Model(Object):
 
     def _first(self) -> None:
         """The plan of a batch of one where that is all that is open: so a model that cannot run says so at once."""
-        shapes = []
-        for info in self._declared:
-            shape = info.shape
-            if shape is None or None in shape[1:]:
-                return
-            shapes.append(tuple(1 if size is None else size for size in shape))
-        shaped = self._make(tuple(shapes))
+        if any(info.shape is None or None in info.shape[1:] for info in self._declared):
+            return
         open_batch = any(info.shape is not None and None in info.shape for info in self._declared)
+        try:
+            shaped = self._make(self._batch(1))
+        except Error as problem:
+            if not open_batch or isinstance(problem, (OutOfMemoryError, DeviceLostError)) or not self._other_batch():
+                raise
+            return
         self._outputs = [ValueInfo(made.name, made.dtype, known.shape if open_batch else made.shape)
                          for made, known in zip(shaped.outputs, self._outputs)]
+
+    def _batch(self, size: int) -> tuple[tuple[int, ...], ...]:
+        """The shapes of the inputs where open dimensions have this size."""
+        return tuple(tuple(size if known is None else known for known in info.shape or ()) for info in self._declared)
+
+    def _other_batch(self) -> bool:
+        """Whether the model runs at a batch that is not one: an even one, or what shapes in the model divide."""
+        for size in _OTHER_BATCHES:
+            try:
+                self.plan(*self._batch(size))
+            except Error:
+                continue
+            return True
+        return False
 
     @property
     def inputs(self) -> list[ValueInfo]:
@@ -324,7 +343,7 @@ class Model(Object):
     def plan(self, *shapes: Sequence[int], explain: bool = False) -> Plan:
         """A plan as the model makes it for inputs of these shapes; without, for a batch of one."""
         if not shapes:
-            shapes = tuple(tuple(1 if size is None else size for size in info.shape or ()) for info in self._declared)
+            shapes = self._batch(1)
         if len(shapes) != len(self._declared):
             raise InvalidArgumentError(f"{len(shapes)} shapes are given, expected {len(self._declared)}")
         graph = self._graph.clone()

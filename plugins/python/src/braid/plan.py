@@ -377,9 +377,19 @@ class Execution(Exclusive):
                     addresses[index] = source[taken]
                     taken += 1
             setattr(free, array, addresses)
+        refuse_overlap(self._ends(True, self.plan.inputs, free.inputs), self._ends(False, self.plan.outputs, free.outputs))
         made = iter(free.results)
         free.results = [self._bound.get((False, index)) or next(made) for index in range(len(self.plan.outputs))]
         return free
+
+    def _ends(self, is_input: bool, infos: Sequence[ValueInfo], addresses: Any) -> Ends:
+        """Where the inputs or outputs are in host memory, those in bound buffers included."""
+        places = list(addresses[:len(infos)])
+        for index in range(len(infos)):
+            held = self._held_bound.get((is_input, index))
+            if held is not None:
+                places[index] = lib.braid_buffer_host(held.pointer)
+        return places, infos, [byte_size(info) for info in infos]
 
     def wait(self, timeout: float | None = None) -> Outputs:
         """Waits for the end of the run and returns its outputs. TimedOutError after `timeout` seconds: it is still in

@@ -16,7 +16,7 @@ import numpy as np
 
 from . import _abi
 from ._library import (Exclusive, Guard, Handle, Keep, check, close_at_exit, encode, enum_value, lib, main_thread, out,
-                       process, ready, set_field)
+                       process, ready)
 from .data import Array, Dataset
 from .errors import InvalidArgumentError
 from .graph import Graph, load_graph
@@ -103,7 +103,7 @@ class TrainOptions:
         lib.braid_train_options_init(ctypes.byref(options))
         options.loss = lib.braid_loss_of(enum_value("braid_target_kind", "BRAID_TARGET_", target, "target"))
         options.devices, options.place = keep.text(self.device), keep.text(self.place)
-        set_field(options, "threads", self.threads)
+        options.threads = self.threads
         options.registry = registry.pointer
         for name, value in self._given().items():
             self._set(options, keep, name, value)
@@ -133,7 +133,7 @@ class TrainOptions:
             keep.append(groups)
             options.groups, options.group_count = groups, len(value)
         else:
-            set_field(options, name, value)
+            setattr(options, name, value)
 
 
 _ENUMS = {"optimizer": ("braid_optimizer", "BRAID_"), "schedule": ("braid_schedule", "BRAID_"),

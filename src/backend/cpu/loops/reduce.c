@@ -180,7 +180,8 @@ static void init_types(reduce *r, braid_dtype dtype) {
   r->in = r->out = dtype;
   r->fold.kind = r->kind->fold;
   r->fold.map = r->kind->map;
-  if (dtype == BRAID_F64 || (!braid_dtype_is_float(dtype) && logarithm))
+  bool root = r->kind->finish == FINISH_ROOT; /* of integers, too: their squares would overflow where it does not */
+  if (dtype == BRAID_F64 || (!braid_dtype_is_float(dtype) && (logarithm || root)))
     r->fold.dtype = BRAID_F64;
   else
     r->fold.dtype = braid_dtype_is_float(dtype) ? BRAID_F32 : BRAID_I64;
@@ -283,10 +284,7 @@ static void finish_values(const reduce *r, const braid_fold_value *shifts, int64
         v->i = r->in == BRAID_U64 ? (int64_t)((uint64_t)v->i / (uint64_t)r->elements) : v->i / r->elements;
       break;
     case FINISH_ROOT:
-      if (integer)
-        v->i = (int64_t)sqrt(r->in == BRAID_U64 ? (double)(uint64_t)v->i : (double)v->i);
-      else
-        v->f = sqrt(v->f);
+      v->f = sqrt(v->f);
       break;
     case FINISH_LOG:
       v->f = log(v->f);

@@ -245,6 +245,26 @@ static void nothing_and_extremes(void **state) {
   assert_true(f == INFINITY);
 }
 
+/* The squares of integers leave their type where the root of the sum does not. */
+static void roots_of_integers(void **state) {
+  (void)state;
+  int64_t wide;
+  int32_t narrow;
+  uint64_t most;
+  run_small("ReduceL2", BRAID_I64, (int64_t[]){INT64_C(1) << 32, 3}, 2, &wide);
+  assert_true(wide == INT64_C(1) << 32);
+  run_small("ReduceL2", BRAID_I64, (int64_t[]){-3 * (INT64_C(1) << 60), INT64_C(1) << 62}, 2, &wide);
+  assert_true(wide == 5 * (INT64_C(1) << 60));
+  run_small("ReduceL2", BRAID_I64, (int64_t[]){INT64_C(1) << 62, INT64_C(1) << 62}, 2, &wide);
+  assert_true(wide == INT64_C(6521908912666391552));
+  run_small("ReduceL2", BRAID_I64, (int64_t[]){1, 1}, 2, &wide);
+  assert_true(wide == 1);
+  run_small("ReduceL2", BRAID_I32, (int32_t[]){INT32_MIN + 1, 0}, 2, &narrow);
+  assert_true(narrow == INT32_MAX);
+  run_small("ReduceL2", BRAID_U64, (uint64_t[]){UINT64_C(1) << 63, 0}, 2, &most);
+  assert_true(most == UINT64_C(1) << 63);
+}
+
 /* --- gradients -----------------------------------------------------------------------------------------------------
  */
 static void check_gradient(const char *op, int64_t axis_count, const int64_t *axes, bool keep, bool noop, bool zeros) {
@@ -277,6 +297,6 @@ static void gradients(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(against_plain), cmocka_unit_test(nothing_and_extremes),
-                                     cmocka_unit_test(gradients)};
+                                     cmocka_unit_test(roots_of_integers), cmocka_unit_test(gradients)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
