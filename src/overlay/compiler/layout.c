@@ -152,21 +152,32 @@ static braid_status place_constants(const braid_overlay_network *network, const 
   return BRAID_OK;
 }
 
-/* Groups of OCP channels out, in them taps, in them groups of ICP channels in, in them OCP times ICP bytes. */
+/* `count` channels out and up to ICP channels in, `inputs` of them there are: the bytes of one tap, read `taps` apart.
+ */
+static void fill_group(const int8_t *from, int32_t count, int32_t left, int32_t inputs, int32_t taps,
+                       const braid_overlay_design *design, uint8_t *to) {
+  int32_t most = left < design->channels_in ? left : design->channels_in;
+  for (int32_t c = 0; c < count; c++) {
+    const int8_t *row = from + (size_t)c * (size_t)inputs * (size_t)taps;
+    uint8_t *out = to + (size_t)c * (size_t)design->channels_in;
+    for (int32_t n = 0; n < most; n++) out[n] = (uint8_t)row[(size_t)n * (size_t)taps];
+  }
+}
+
+/* Groups of OCP channels out, in them taps, in them groups of ICP channels in, in them OCP times ICP bytes. Taps are
+ * the innermost loop: what it reads is then in the nearest cache, and whole lines are written. */
 static void fill_weights(const braid_overlay_layer *layer, const braid_overlay_design *design, uint8_t *out) {
-  int32_t taps = layer->window.kernel_rows * layer->window.kernel_columns;
-  int32_t groups = braid_ceil(layer->in_channels, design->channels_in);
+  int32_t taps = layer->window.kernel_rows * layer->window.kernel_columns, inputs = layer->in_channels;
+  int32_t groups = braid_ceil(inputs, design->channels_in);
   size_t group = (size_t)design->channels_in * (size_t)design->channels_out;
-  for (int32_t c = 0; c < layer->out_channels; c++) {
-    const int8_t *from = layer->weights + (size_t)c * (size_t)layer->in_channels * (size_t)taps;
-    uint8_t *to = out + (size_t)(c / design->channels_out) * (size_t)taps * (size_t)groups * group +
-                  (size_t)(c % design->channels_out) * (size_t)design->channels_in;
-    for (int32_t tap = 0; tap < taps; tap++)
-      for (int32_t g = 0; g < groups; g++, to += group) {
-        int32_t first = g * design->channels_in, left = layer->in_channels - first;
-        int32_t count = left < design->channels_in ? left : design->channels_in;
-        for (int32_t n = 0; n < count; n++) to[n] = (uint8_t)from[(size_t)(first + n) * (size_t)taps + (size_t)tap];
-      }
+  for (int32_t c = 0; c < layer->out_channels;
+       c += design->channels_out, out += (size_t)taps * (size_t)groups * group) {
+    const int8_t *from = layer->weights + (size_t)c * (size_t)inputs * (size_t)taps;
+    int32_t left = layer->out_channels - c, count = left < design->channels_out ? left : design->channels_out;
+    for (int32_t g = 0; g < groups; g++, from += (size_t)design->channels_in * (size_t)taps)
+      for (int32_t tap = 0; tap < taps; tap++)
+        fill_group(from + tap, count, inputs - g * design->channels_in, inputs, taps, design,
+                   out + ((size_t)tap * (size_t)groups + (size_t)g) * group);
   }
 }
 

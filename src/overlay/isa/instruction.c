@@ -63,11 +63,14 @@ braid_instruction braid_isa_blank(braid_isa_opcode opcode) {
 
 /* --- words ---------------------------------------------------------------------------------------------------------
  */
-static void put_bits(uint8_t *words, int at, int bits, uint32_t value) {
-  for (int i = 0; i < bits; i += 8 - (at + i) % 8) {
-    int room = 8 - (at + i) % 8, take = bits - i < room ? bits - i : room;
-    words[(at + i) / 8] |= (uint8_t)((value >> i & ((1u << take) - 1)) << (at + i) % 8);
-  }
+/* Fields have up to 32 bits: they are put together in halves of words, since bytes would take a loop for each. */
+typedef struct braid_isa_halves {
+  uint64_t half[2 * BRAID_ISA_MOST_WORDS + 1];
+} braid_isa_halves;
+
+static void put_bits(braid_isa_halves *words, int at, int bits, uint32_t value) {
+  words->half[at / 64] |= (uint64_t)value << at % 64;
+  if (at % 64 + bits > 64) words->half[at / 64 + 1] |= (uint64_t)value >> (64 - at % 64);
 }
 
 static uint32_t get_bits(const uint8_t *words, int at, int bits) {
@@ -80,13 +83,14 @@ static uint32_t get_bits(const uint8_t *words, int at, int bits) {
 }
 
 static braid_status put_fields(const char *name, const braid_isa_field *fields, size_t count, const int32_t *values,
-                               uint8_t *out, int *at) {
+                               braid_isa_halves *out, int *at) {
   for (size_t i = 0; i < count; i++) {
     const braid_isa_field *field = &fields[i];
     if (values[i] < field->lowest || values[i] > field->highest)
       return braid_fail(BRAID_INVALID_ARGUMENT, "%s: %s is %d; %d to %d are allowed", name, field->name, values[i],
                         field->lowest, field->highest);
-    put_bits(out, *at, field->bits, (uint32_t)values[i] - (uint32_t)field->less);
+    uint32_t value = (uint32_t)values[i] - (uint32_t)field->less;
+    put_bits(out, *at, field->bits, value & (uint32_t)(((uint64_t)1 << field->bits) - 1));
     *at += field->bits;
   }
   return BRAID_OK;
@@ -95,12 +99,14 @@ static braid_status put_fields(const char *name, const braid_isa_field *fields, 
 braid_status braid_isa_encode(const braid_instruction *instruction, uint8_t *out, size_t *bytes) {
   braid_instruction copy = *instruction;
   const braid_isa_form *form = braid_isa_form_of(instruction->opcode);
+  braid_isa_halves words = {{0}};
   int at = 0;
   if (!form) return braid_fail(BRAID_INVALID_ARGUMENT, "no instruction has the opcode %d", instruction->opcode);
   *bytes = (size_t)form->words * BRAID_ISA_WORD;
-  memset(out, 0, *bytes);
-  BRAID_TRY(put_fields(form->name, braid_isa_header, braid_isa_header_count, header_of(&copy), out, &at));
-  return put_fields(form->name, form->fields, form->count, fields_of(&copy), out, &at);
+  BRAID_TRY(put_fields(form->name, braid_isa_header, braid_isa_header_count, header_of(&copy), &words, &at));
+  BRAID_TRY(put_fields(form->name, form->fields, form->count, fields_of(&copy), &words, &at));
+  memcpy(out, words.half, *bytes); /* little endian, as instructions are */
+  return BRAID_OK;
 }
 
 static braid_status get_fields(const char *name, const braid_isa_field *fields, size_t count, const uint8_t *words,
