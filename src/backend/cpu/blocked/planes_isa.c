@@ -59,10 +59,34 @@ static inline void max_row(const braid_blocked_pool *p, const float *x, int64_t 
   }
 }
 
+typedef float braid_lanes __attribute__((vector_size(kLanes * sizeof(float))));
+typedef int32_t braid_lane_bits __attribute__((vector_size(kLanes * sizeof(int32_t))));
+
+/* Of whole planes, without places: the maxima stay in registers. */
+static inline void max_row_alone(const braid_blocked_pool *p, const float *x, int64_t oh, int64_t used, float *y) {
+  const braid_window *w = &p->w;
+  span rows = span_of(w, 1, oh);
+  for (int64_t ow = 0; ow < w->output[2]; ow++) {
+    span columns = span_of(w, 2, ow);
+    braid_lanes best = {0}, from;
+    best -= INFINITY;
+    for (int64_t kh = rows.first; kh < rows.last; kh++)
+      for (int64_t kw = columns.first; kw < columns.last; kw++) {
+        memcpy(&from, x + source_of(w, &rows, &columns, kh, kw) * p->stride, sizeof from);
+        braid_lane_bits better = (from > best) | (from != from); /* NaN is larger than any number */
+        best = (braid_lanes)(((braid_lane_bits)from & better) | ((braid_lane_bits)best & ~better));
+      }
+    for (int64_t i = used; i < kLanes; i++) best[i] = 0;
+    memcpy(y + (oh * w->output[2] + ow) * p->stride, &best, sizeof best);
+  }
+}
+
 void BRAID_ISA_NAME(braid_blocked_max_row)(const braid_blocked_pool *p, const float *x, int64_t oh, int64_t used,
                                            float *y, uint8_t *window) {
   int lanes = lanes_of(p, used);
-  if (lanes == kLanes)
+  if (lanes == kLanes && !window)
+    max_row_alone(p, x, oh, used, y);
+  else if (lanes == kLanes)
     max_row(p, x, oh, used, kLanes, y, window);
   else
     max_row(p, x, oh, used, lanes, y, window);

@@ -146,9 +146,37 @@ static bool find_row(const braid_map *map, int64_t r, int64_t *offset) {
   return found;
 }
 
-void braid_map_run(const braid_map *map, const void *from, void *to, const void *fill) {
+/* Are both one line? */
+static bool axes_join(const braid_map_axis *outer, const braid_map_axis *inner) {
+  if (outer->table || inner->table) return false;
+  if (outer->count == 1 || inner->count == 1) return true;
+  return outer->period == outer->count && inner->period == inner->count && outer->step == inner->step * inner->count;
+}
+
+/* With as few axes as there can be, so that rows are long. */
+static braid_map join_axes(const braid_map *map) {
+  braid_map joined = {.rank = 1, .element_bytes = map->element_bytes, .axes = {map->axes[0]}};
+  for (int i = 1; i < map->rank; i++) {
+    braid_map_axis *outer = &joined.axes[joined.rank - 1], whole = map->axes[i];
+    if (!axes_join(outer, &whole)) {
+      joined.axes[joined.rank++] = whole;
+      continue;
+    }
+    if (whole.count == 1)
+      whole.step = outer->step, whole.period = outer->period;
+    else if (outer->count > 1)
+      whole.period = outer->count * whole.count;
+    whole.start += outer->start;
+    whole.count *= outer->count;
+    *outer = whole;
+  }
+  return joined;
+}
+
+void braid_map_run(const braid_map *given, const void *from, void *to, const void *fill) {
   enum { kPiece = 1 << 14 };
   static const uint64_t zero = 0;
+  const braid_map joined = join_axes(given), *map = &joined;
   if (!fill) fill = &zero;
   const int outer = map->rank - 1;
   int64_t rows = 1, row = map->axes[outer].count, bytes = (int64_t)map->element_bytes;
