@@ -146,6 +146,8 @@ static bool find_row(const braid_map *map, int64_t r, int64_t *offset) {
   return found;
 }
 
+enum { kPiece = 1 << 14 }; /* elements that one thread moves at least */
+
 /* Are both one line? */
 static bool axes_join(const braid_map_axis *outer, const braid_map_axis *inner) {
   if (outer->table || inner->table) return false;
@@ -173,11 +175,72 @@ static braid_map join_axes(const braid_map *map) {
   return joined;
 }
 
+enum { kSide = 16 }; /* rows that are turned together */
+
+/* Rows whose elements are apart in the input, where those of rows side by side follow each other: a matrix is turned.
+ */
+static bool is_turned(const braid_map *map) {
+  if (map->rank < 2) return false;
+  const braid_map_axis *rows = &map->axes[map->rank - 2], *row = &map->axes[map->rank - 1];
+  return !rows->table && !row->table && rows->step == 1 && rows->period == rows->count && rows->count >= kSide &&
+         row->period == row->count && row->count > 1;
+}
+
+/* `count` elements of each of kSide rows, `step` apart in the input: what is read together is used together. */
+#define DEFINE_TURN(type)                                                                                              \
+  static void turn_##type(int64_t step, int64_t count, const void *from, void *to) {                                   \
+    const type *in = from;                                                                                             \
+    type *out = to;                                                                                                    \
+    for (int64_t i = 0; i < count; i++, in += step)                                                                    \
+      for (int64_t r = 0; r < kSide; r++) out[r * count + i] = in[r];                                                  \
+  }
+DEFINE_TURN(uint8_t)
+DEFINE_TURN(uint16_t)
+DEFINE_TURN(uint32_t)
+DEFINE_TURN(uint64_t)
+#undef DEFINE_TURN
+
+static void turn_rows(size_t bytes, int64_t step, int64_t count, const void *from, void *to) {
+  if (bytes == 1)
+    turn_uint8_t(step, count, from, to);
+  else if (bytes == 2)
+    turn_uint16_t(step, count, from, to);
+  else if (bytes == 4)
+    turn_uint32_t(step, count, from, to);
+  else
+    turn_uint64_t(step, count, from, to);
+}
+
+/* Those rows of matrices that are left over are done one by one. */
+static void run_turned(const braid_map *map, const char *from, char *to, const void *fill) {
+  const braid_map_axis *row = &map->axes[map->rank - 1];
+  const int64_t side = map->axes[map->rank - 2].count, sides = (side + kSide - 1) / kSide;
+  const int64_t bytes = (int64_t)map->element_bytes, row_bytes = row->count * bytes;
+  int64_t matrices = 1;
+  for (int i = 0; i < map->rank - 2; i++) matrices *= map->axes[i].count;
+#pragma omp parallel for schedule(static) if (matrices * side * row->count > kPiece)
+  for (int64_t p = 0; p < matrices * sides; p++) {
+    int64_t offset, r = p / sides * side + p % sides * kSide, end = least(r + kSide, (p / sides + 1) * side);
+    if (end - r == kSide && find_row(map, r, &offset)) {
+      turn_rows(map->element_bytes, row->step, row->count, from + (offset + row->start) * bytes, to + r * row_bytes);
+      continue;
+    }
+    for (; r < end; r++)
+      if (find_row(map, r, &offset))
+        move_row(map, 0, row->count, from + offset * bytes, to + r * row_bytes, fill);
+      else
+        move_line(map->element_bytes, 0, row->count, fill, to + r * row_bytes);
+  }
+}
+
 void braid_map_run(const braid_map *given, const void *from, void *to, const void *fill) {
-  enum { kPiece = 1 << 14 };
   static const uint64_t zero = 0;
   const braid_map joined = join_axes(given), *map = &joined;
   if (!fill) fill = &zero;
+  if (is_turned(map)) {
+    run_turned(map, from, to, fill);
+    return;
+  }
   const int outer = map->rank - 1;
   int64_t rows = 1, row = map->axes[outer].count, bytes = (int64_t)map->element_bytes;
   const int64_t pieces = (row + kPiece - 1) / kPiece;

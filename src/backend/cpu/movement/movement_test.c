@@ -10,6 +10,8 @@
 
 #include <cmocka.h>
 
+#include "graph/graph.h"
+
 extern const braid_cpu_table braid_cpu_movement_movement;
 
 enum { kLong = 100003, kMostBytes = 4096 };
@@ -50,11 +52,16 @@ static braid_operand list(const int64_t *values, int64_t count) {
 }
 
 /* Runs the op over bytes that differ from those beside them. The caller frees both. */
-static void move(const char *op, const braid_operand *inputs, size_t count, const braid_operand *output, uint8_t **from,
-                 uint8_t **to) {
+static void move_by(const braid_attrs *attrs, const char *op, const braid_operand *inputs, size_t count,
+                    const braid_operand *output, uint8_t **from, uint8_t **to) {
   const braid_cpu_kernel *kernel = find_kernel(op);
-  const braid_node_desc node = {
-      .op = op, .name = op, .input_count = count, .output_count = 1, .inputs = inputs, .outputs = output};
+  const braid_node_desc node = {.op = op,
+                                .name = op,
+                                .attrs = attrs,
+                                .input_count = count,
+                                .output_count = 1,
+                                .inputs = inputs,
+                                .outputs = output};
   size_t bytes = braid_desc_bytes(&inputs[0].desc), room = braid_desc_bytes(&output->desc);
   braid_prepared_info info = {0};
   void *state;
@@ -68,6 +75,11 @@ static void move(const char *op, const braid_operand *inputs, size_t count, cons
   const braid_cpu_args args = {.inputs = (const void *[]){*from}, .outputs = (void *[]){*to}};
   assert_int_equal(kernel->run(&node, state, &args), BRAID_OK);
   kernel->destroy(&kCounting, state);
+}
+
+static void move(const char *op, const braid_operand *inputs, size_t count, const braid_operand *output, uint8_t **from,
+                 uint8_t **to) {
+  move_by(NULL, op, inputs, count, output, from, to);
 }
 
 /* Element i of each of `rows` is element from[i] of the input's row, which has `width`. */
@@ -141,7 +153,38 @@ static void transposes(void **context) {
   }
 }
 
+/* All orders of three axes: of matrices, and of axes that go on as one. */
+static void check_order(braid_dtype type, const int64_t *dims, const int64_t *perm) {
+  braid_attr attr = {.name = "perm", .kind = BRAID_ATTR_INTS, .count = 3, .ints = perm};
+  const braid_attrs attrs = {&attr, 1, 1};
+  const int64_t strides[] = {dims[1] * dims[2], dims[2], 1}, turned[] = {dims[perm[0]], dims[perm[1]], dims[perm[2]]};
+  const braid_operand input = operand(type, 3, dims, NULL), output = operand(type, 3, turned, NULL);
+  const size_t size = braid_dtype_size(type);
+  uint8_t *from, *to;
+  move_by(&attrs, "Transpose", &input, 1, &output, &from, &to);
+  for (int64_t i = 0, at = 0; i < turned[0]; i++)
+    for (int64_t j = 0; j < turned[1]; j++)
+      for (int64_t k = 0; k < turned[2]; k++, at++) {
+        int64_t of = i * strides[perm[0]] + j * strides[perm[1]] + k * strides[perm[2]];
+        if (memcmp(to + (size_t)at * size, from + (size_t)of * size, size) != 0)
+          fail_msg("%lldx%lldx%lld by %lld %lld %lld: element %lld", (long long)dims[0], (long long)dims[1],
+                   (long long)dims[2], (long long)perm[0], (long long)perm[1], (long long)perm[2], (long long)at);
+      }
+  free(from);
+  free(to);
+}
+
+static void orders(void **context) {
+  static const int64_t kPerms[][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
+  static const int64_t kDims[][3] = {{3, 37, 50}, {1, 16, 16}, {16, 1, 47}, {17, 15, 33}, {2, 3, 200}, {129, 64, 7}};
+  (void)context;
+  for (int t = 0; t < kTypeCount; t++)
+    for (size_t d = 0; d < sizeof kDims / sizeof *kDims; d++)
+      for (size_t p = 0; p < sizeof kPerms / sizeof *kPerms; p++) check_order(kTypes[t], kDims[d], kPerms[p]);
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(slices), cmocka_unit_test(repeats), cmocka_unit_test(transposes)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(slices), cmocka_unit_test(repeats), cmocka_unit_test(transposes),
+                                     cmocka_unit_test(orders)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
