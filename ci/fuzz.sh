@@ -2,7 +2,7 @@
 # Each fuzz target runs for a short while from its seeds (tests/data/<format>) and finds nothing.
 set -eu
 cd "$(dirname "$0")/.."
-seconds=${1:-8}
+seconds=${1:-6}
 # In the tree of ci/clang.sh, whose build it shares.
 cmake --preset fuzz -B build-ci-clang -DBRAID_WERROR=ON -DCMAKE_C_FLAGS_RELWITHDEBINFO="-O2 -g1 -DNDEBUG"
 targets=$(find src -name '*_fuzz.c' -exec basename {} .c \;)

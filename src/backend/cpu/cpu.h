@@ -28,6 +28,9 @@ typedef struct braid_cpu_kernel {
    * packs one. NULL: none. */
   void (*list_packings)(const void *state, braid_query *query);
   braid_status (*pack)(const braid_node_desc *node, void *state, uint32_t input, const void *plain, void *packed);
+  /* Elements are moved by places that shapes alone determine: nothing is prepared or run for a node whose results are
+   * empty, however large its other dimensions are. Other kernels run then too, for inputs may be wrong. */
+  bool moves;
 } braid_cpu_kernel;
 
 /* A library that kernels stand on, looked for when the program runs. */

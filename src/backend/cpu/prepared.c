@@ -2,12 +2,10 @@
 
 #include "base/try.h"
 
-/* Whether all that the node makes is empty: nothing is computed then, whatever its other dimensions are. Ops of the
- * program are called all the same. */
 static bool makes_nothing(const braid_node_desc *node) {
   for (size_t i = 0; i < node->output_count; i++)
     if (node->outputs[i].present && braid_desc_count(&node->outputs[i].desc) != 0) return false;
-  return node->output_count && !node->custom;
+  return true;
 }
 
 static braid_status prepared_create(const braid_allocator *allocator, const braid_kernel *kernel,
@@ -16,7 +14,7 @@ static braid_status prepared_create(const braid_allocator *allocator, const brai
   braid_cpu_prepared *prepared = braid_zalloc(allocator, sizeof *prepared);
   if (!prepared) return BRAID_NO_MEMORY;
   *prepared = (braid_cpu_prepared){.allocator = allocator, .kernel = kernel->implementation, .node = node};
-  prepared->empty = makes_nothing(node);
+  prepared->empty = prepared->kernel->moves && makes_nothing(node);
   prepared->inputs = braid_zalloc_array(allocator, node->input_count, sizeof *prepared->inputs);
   prepared->outputs = braid_zalloc_array(allocator, node->output_count, sizeof *prepared->outputs);
   braid_status status = prepared->inputs && prepared->outputs ? BRAID_OK : BRAID_NO_MEMORY;

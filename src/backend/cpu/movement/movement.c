@@ -276,12 +276,18 @@ static braid_status create_split(const braid_allocator *allocator, const braid_n
 }
 
 static const braid_cpu_kernel kCopy = {.run = run_copy};
-static const braid_cpu_kernel kTranspose = {.create = create_transpose, .run = run_map, .destroy = braid_map_destroy};
-static const braid_cpu_kernel kSlice = {.create = create_slice, .run = run_map, .destroy = braid_map_destroy};
-static const braid_cpu_kernel kSliceGrad = {.create = create_slice_grad, .run = run_map, .destroy = braid_map_destroy};
-static const braid_cpu_kernel kRepeat = {.create = create_repeat, .run = run_map, .destroy = braid_map_destroy};
-static const braid_cpu_kernel kPad = {.create = create_pad, .run = run_pad, .destroy = braid_map_destroy};
-static const braid_cpu_kernel kDepth = {.create = create_depth, .run = run_map, .destroy = braid_map_destroy};
+static const braid_cpu_kernel kTranspose = {
+    .create = create_transpose, .run = run_map, .destroy = braid_map_destroy, .moves = true};
+static const braid_cpu_kernel kSlice = {
+    .create = create_slice, .run = run_map, .destroy = braid_map_destroy, .moves = true};
+static const braid_cpu_kernel kSliceGrad = {
+    .create = create_slice_grad, .run = run_map, .destroy = braid_map_destroy, .moves = true};
+static const braid_cpu_kernel kRepeat = {
+    .create = create_repeat, .run = run_map, .destroy = braid_map_destroy, .moves = true};
+static const braid_cpu_kernel kPad = {
+    .create = create_pad, .run = run_pad, .destroy = braid_map_destroy, .moves = true};
+static const braid_cpu_kernel kDepth = {
+    .create = create_depth, .run = run_map, .destroy = braid_map_destroy, .moves = true};
 static const braid_cpu_kernel kConcat = {.run = run_concat};
 static const braid_cpu_kernel kSplit = {.create = create_split, .run = run_split};
 

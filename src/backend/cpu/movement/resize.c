@@ -264,8 +264,10 @@ static braid_status run_backward(const braid_node_desc *node, void *opaque, cons
   return BRAID_OK;
 }
 
-static const braid_cpu_kernel kForward = {.create = resize_create, .run = run_forward, .destroy = destroy};
-static const braid_cpu_kernel kBackward = {.create = resize_create, .run = run_backward, .destroy = destroy};
+static const braid_cpu_kernel kForward = {
+    .create = resize_create, .run = run_forward, .destroy = destroy, .moves = true};
+static const braid_cpu_kernel kBackward = {
+    .create = resize_create, .run = run_backward, .destroy = destroy, .moves = true};
 static const braid_kernel kKernels[] = {
     {.op = "Resize", .name = "ref_resize", .implementation = &kForward},
     {.op = "ResizeGrad", .name = "ref_resize_grad", .implementation = &kBackward},
