@@ -75,7 +75,10 @@ static void expect_near(const fixture *f, const float *got, const float *wanted,
   const braid_desc *desc = &f->operands[f->inputs].desc;
   int64_t count = braid_desc_count(desc);
   double scale = 1e-6;
-  for (int64_t i = 0; i < count; i++) scale = fmax(scale, fabs((double)wanted[i]));
+  for (int64_t i = 0; i < count; i++) { /* GCC 12 for aarch64 crashes on fmax here */
+    double size = fabs((double)wanted[i]);
+    scale = size > scale ? size : scale;
+  }
   for (int64_t i = 0; i < count; i++)
     if (!is_near(got[i], wanted[i], 2e-5 * scale))
       fail_msg("seed %llu, %s, %s: element %lld of %lld is %.9g, the reference gives %.9g",
