@@ -70,10 +70,14 @@ static void run_pools(results *out) {
   braid_blocked_pool p = pool();
   enum { kPlane = 9 * 8 * kLanes, kPooled = 5 * 8 * kLanes };
   uint8_t window[kPooled];
+  float placed[kPooled], alone[kPooled]; /* maxima with their places and without */
   for (int64_t oh = 0; oh < 5; oh++) {
+    BRAID_ISA_CALL(braid_blocked_max_row, &p, in.f[0], oh, 13, placed, window);
+    BRAID_ISA_CALL(braid_blocked_max_row, &p, in.f[0], oh, 13, alone, NULL);
     BRAID_ISA_CALL(braid_blocked_max_row, &p, in.f[1], oh, 13, out->f, window);
     BRAID_ISA_CALL(braid_blocked_average_row, &p, in.f[1], oh, 13, out->f + kPooled);
   }
+  assert_memory_equal(placed, alone, sizeof placed);
   BRAID_ISA_CALL(braid_blocked_max_grad_plane, &p, in.f[2], window, 13, out->f + 2 * kPooled);
   BRAID_ISA_CALL(braid_blocked_average_grad_plane, &p, in.f[2], 13, out->f + 2 * kPooled + kPlane);
 }

@@ -483,7 +483,7 @@ braid_status braid_rnn_make(const braid_rnn *rnn, int cores, size_t first, size_
   if (first > last || last > steps)
     return braid_fail(BRAID_INVALID_ARGUMENT, "steps %zu to %zu of %zu", first, last, steps);
   programs->cores = cores;
-  programs->cycles = programs->bound = 0;
+  programs->cycles = programs->bound = programs->stop = 0;
   for (int c = 0; c < BRAID_OVERLAY_MOST_CORES; c++) programs->core[c].bytes = programs->core[c].piece_count = 0;
   braid_rnn_maker maker = {.rnn = rnn, .programs = programs, .cores = cores};
   return make_programs(&maker, first, last);

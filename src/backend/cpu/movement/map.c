@@ -186,13 +186,14 @@ static bool is_turned(const braid_map *map) {
          row->period == row->count && row->count > 1;
 }
 
-/* `count` elements of each of kSide rows, `step` apart in the input: what is read together is used together. */
+/* `count` elements of each of kSide rows, `step` apart in the input: what is read together is used together. `pitch`:
+ * between rows of the output. */
 #define DEFINE_TURN(type)                                                                                              \
-  static void turn_##type(int64_t step, int64_t count, const void *from, void *to) {                                   \
+  static void turn_##type(int64_t step, int64_t count, int64_t pitch, const void *from, void *to) {                    \
     const type *in = from;                                                                                             \
     type *out = to;                                                                                                    \
     for (int64_t i = 0; i < count; i++, in += step)                                                                    \
-      for (int64_t r = 0; r < kSide; r++) out[r * count + i] = in[r];                                                  \
+      for (int64_t r = 0; r < kSide; r++) out[r * pitch + i] = in[r];                                                  \
   }
 DEFINE_TURN(uint8_t)
 DEFINE_TURN(uint16_t)
@@ -200,36 +201,46 @@ DEFINE_TURN(uint32_t)
 DEFINE_TURN(uint64_t)
 #undef DEFINE_TURN
 
-static void turn_rows(size_t bytes, int64_t step, int64_t count, const void *from, void *to) {
+static void turn_rows(size_t bytes, int64_t step, int64_t count, int64_t pitch, const void *from, void *to) {
   if (bytes == 1)
-    turn_uint8_t(step, count, from, to);
+    turn_uint8_t(step, count, pitch, from, to);
   else if (bytes == 2)
-    turn_uint16_t(step, count, from, to);
+    turn_uint16_t(step, count, pitch, from, to);
   else if (bytes == 4)
-    turn_uint32_t(step, count, from, to);
+    turn_uint32_t(step, count, pitch, from, to);
   else
-    turn_uint64_t(step, count, from, to);
+    turn_uint64_t(step, count, pitch, from, to);
 }
 
-/* Those rows of matrices that are left over are done one by one. */
-static void run_turned(const braid_map *map, const char *from, char *to, const void *fill) {
+/* Columns [first, first + count) of rows [r, end). Those rows of matrices that are left over are done one by one. */
+static void turn_piece(const braid_map *map, int64_t r, int64_t end, int64_t first, int64_t count, const char *from,
+                       char *to, const void *fill) {
   const braid_map_axis *row = &map->axes[map->rank - 1];
-  const int64_t side = map->axes[map->rank - 2].count, sides = (side + kSide - 1) / kSide;
   const int64_t bytes = (int64_t)map->element_bytes, row_bytes = row->count * bytes;
+  int64_t offset;
+  to += first * bytes;
+  if (end - r == kSide && find_row(map, r, &offset)) {
+    offset += row->start + first * row->step;
+    turn_rows(map->element_bytes, row->step, count, row->count, from + offset * bytes, to + r * row_bytes);
+    return;
+  }
+  for (; r < end; r++)
+    if (find_row(map, r, &offset))
+      move_row(map, first, count, from + offset * bytes, to + r * row_bytes, fill);
+    else
+      move_line(map->element_bytes, 0, count, fill, to + r * row_bytes);
+}
+
+/* In pieces of kSide rows and kPiece elements, so that threads share matrices of few rows, too. */
+static void run_turned(const braid_map *map, const char *from, char *to, const void *fill) {
+  const int64_t side = map->axes[map->rank - 2].count, sides = (side + kSide - 1) / kSide;
+  const int64_t row = map->axes[map->rank - 1].count, columns = kPiece / kSide, parts = (row + columns - 1) / columns;
   int64_t matrices = 1;
   for (int i = 0; i < map->rank - 2; i++) matrices *= map->axes[i].count;
-#pragma omp parallel for schedule(static) if (matrices * side * row->count > kPiece)
-  for (int64_t p = 0; p < matrices * sides; p++) {
-    int64_t offset, r = p / sides * side + p % sides * kSide, end = least(r + kSide, (p / sides + 1) * side);
-    if (end - r == kSide && find_row(map, r, &offset)) {
-      turn_rows(map->element_bytes, row->step, row->count, from + (offset + row->start) * bytes, to + r * row_bytes);
-      continue;
-    }
-    for (; r < end; r++)
-      if (find_row(map, r, &offset))
-        move_row(map, 0, row->count, from + offset * bytes, to + r * row_bytes, fill);
-      else
-        move_line(map->element_bytes, 0, row->count, fill, to + r * row_bytes);
+#pragma omp parallel for schedule(static) if (matrices * side * row > kPiece)
+  for (int64_t p = 0; p < matrices * sides * parts; p++) {
+    int64_t s = p / parts, first = p % parts * columns, r = s / sides * side + s % sides * kSide;
+    turn_piece(map, r, least(r + kSide, (s / sides + 1) * side), first, least(row - first, columns), from, to, fill);
   }
 }
 

@@ -1,12 +1,16 @@
-/* Rows of many elements: what transposing, slicing and repeating move, beside plain index arithmetic, and that it takes
- * no memory that grows with them. */
-#include "backend/cpu/cpu.h"
+/* Rows of many elements: what transposing, slicing and repeating move, beside plain index arithmetic, that it takes no
+ * memory that grows with them, and that threads share the work. */
+#include "backend/cpu/movement/map.h"
 
+#include <omp.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -183,8 +187,51 @@ static void orders(void **context) {
       for (size_t p = 0; p < sizeof kPerms / sizeof *kPerms; p++) check_order(kTypes[t], kDims[d], kPerms[p]);
 }
 
+/* --- threads --------------------------------------------------------------------------------------------------------
+ */
+enum { kThreads = 4, kSharedColumns = 1 << 16 };
+
+static size_t page_bytes, pages_of[kThreads]; /* pages that a thread was the first to write to */
+
+static void note_writer(int signal, siginfo_t *info, void *context) {
+  char *page = (char *)info->si_addr - (uintptr_t)info->si_addr % page_bytes;
+  (void)signal;
+  (void)context;
+  if (mprotect(page, page_bytes, PROT_READ | PROT_WRITE) != 0) _exit(1); /* it is no page of ours */
+  pages_of[omp_get_thread_num()]++;
+}
+
+/* Matrices of few rows and of some that are left over: threads write about as much as one another. */
+static void sharing(void **context) {
+  const struct sigaction noting = {.sa_sigaction = note_writer, .sa_flags = SA_SIGINFO};
+  struct sigaction before;
+  (void)context;
+  page_bytes = (size_t)sysconf(_SC_PAGESIZE);
+  omp_set_num_threads(kThreads);
+  for (int64_t rows = 15; rows < 33; rows++) {
+    const size_t bytes = (size_t)(rows * kSharedColumns), pages = bytes / page_bytes;
+    const int64_t dims[] = {rows, kSharedColumns};
+    braid_map *map;
+    char *from = calloc(1, bytes);
+    char *to = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_true(from && to != MAP_FAILED);
+    assert_int_equal(braid_map_create(NULL, 2, dims, 1, &map), BRAID_OK);
+    braid_map_line(map, 0, 0, 1);
+    braid_map_line(map, 1, 0, rows);
+    memset(pages_of, 0, sizeof pages_of);
+    assert_int_equal(sigaction(SIGSEGV, &noting, &before), 0);
+    braid_map_run(map, from, to, NULL);
+    assert_int_equal(sigaction(SIGSEGV, &before, NULL), 0);
+    for (int t = 0; t < kThreads; t++)
+      if (pages_of[t] > pages / 2) fail_msg("one thread of %d writes %zu of %zu pages", kThreads, pages_of[t], pages);
+    braid_map_destroy(NULL, map);
+    munmap(to, bytes);
+    free(from);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(slices), cmocka_unit_test(repeats), cmocka_unit_test(transposes),
-                                     cmocka_unit_test(orders)};
+                                     cmocka_unit_test(orders), cmocka_unit_test(sharing)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
