@@ -23,7 +23,7 @@ else
 fi
 # What compares shapes or plans by the thousand, trains or runs the command by the hundred, takes an emulator half an
 # hour; so do oracles in long double, which no such CPU has. What meters a device would meter the emulator.
-long='threads|in_place|mutants|fft|audit|ledger|finder|trainer_resume|trainer_targets|own_loss|policy|program|planning|steering'
+long='threads|in_place|nonfinite|mutants|fft|audit|ledger|finder|trainer_resume|trainer_targets|own_loss|policy|program|planning|steering'
 long="$long|isolation|card_tenants|policy_memory|share_policy|stops"
 long="$long|cli|cli_(audit|explore|overlay|plan|profile|quantize|share|steering|train)"
 ci/test.sh build-ci-aarch64 --output-on-failure -E "^($long)_test\$"
