@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/try.h"
+#include "overlay/isa/stamp.h"
 
 /* --- the table -----------------------------------------------------------------------------------------------------
  */
@@ -63,16 +64,6 @@ braid_instruction braid_isa_blank(braid_isa_opcode opcode) {
 
 /* --- words ---------------------------------------------------------------------------------------------------------
  */
-/* Fields have up to 32 bits: they are put together in halves of words, since bytes would take a loop for each. */
-typedef struct braid_isa_halves {
-  uint64_t half[2 * BRAID_ISA_MOST_WORDS + 1];
-} braid_isa_halves;
-
-static void put_bits(braid_isa_halves *words, int at, int bits, uint32_t value) {
-  words->half[at / 64] |= (uint64_t)value << at % 64;
-  if (at % 64 + bits > 64) words->half[at / 64 + 1] |= (uint64_t)value >> (64 - at % 64);
-}
-
 static uint32_t get_bits(const uint8_t *words, int at, int bits) {
   uint32_t value = 0;
   for (int i = 0; i < bits; i += 8 - (at + i) % 8) {
@@ -83,14 +74,14 @@ static uint32_t get_bits(const uint8_t *words, int at, int bits) {
 }
 
 static braid_status put_fields(const char *name, const braid_isa_field *fields, size_t count, const int32_t *values,
-                               braid_isa_halves *out, int *at) {
+                               braid_isa_stamped *out, int *at) {
   for (size_t i = 0; i < count; i++) {
     const braid_isa_field *field = &fields[i];
     if (values[i] < field->lowest || values[i] > field->highest)
       return braid_fail(BRAID_INVALID_ARGUMENT, "%s: %s is %d; %d to %d are allowed", name, field->name, values[i],
                         field->lowest, field->highest);
-    uint32_t value = (uint32_t)values[i] - (uint32_t)field->less;
-    put_bits(out, *at, field->bits, value & (uint32_t)(((uint64_t)1 << field->bits) - 1));
+    uint64_t mask = ((uint64_t)1 << field->bits) - 1, value = (uint32_t)values[i] - (uint32_t)field->less;
+    braid_isa_stamp(out, (size_t)*at, (size_t)field->bits, value & mask);
     *at += field->bits;
   }
   return BRAID_OK;
@@ -99,13 +90,13 @@ static braid_status put_fields(const char *name, const braid_isa_field *fields, 
 braid_status braid_isa_encode(const braid_instruction *instruction, uint8_t *out, size_t *bytes) {
   braid_instruction copy = *instruction;
   const braid_isa_form *form = braid_isa_form_of(instruction->opcode);
-  braid_isa_halves words = {{0}};
+  braid_isa_stamped words = {{0}};
   int at = 0;
   if (!form) return braid_fail(BRAID_INVALID_ARGUMENT, "no instruction has the opcode %d", instruction->opcode);
   *bytes = (size_t)form->words * BRAID_ISA_WORD;
   BRAID_TRY(put_fields(form->name, braid_isa_header, braid_isa_header_count, header_of(&copy), &words, &at));
   BRAID_TRY(put_fields(form->name, form->fields, form->count, fields_of(&copy), &words, &at));
-  memcpy(out, words.half, *bytes); /* little endian, as instructions are */
+  braid_isa_store(&words, (size_t)form->words, out);
   return BRAID_OK;
 }
 

@@ -71,29 +71,18 @@ DEFINE_ROW(uint32_t)
 DEFINE_ROW(uint64_t)
 #undef DEFINE_ROW
 
+/* The function for elements of so many bytes. */
+#define OF_SIZE(bytes, function, ...)                                                                                  \
+  ((bytes) == 1   ? function##_uint8_t(__VA_ARGS__)                                                                    \
+   : (bytes) == 2 ? function##_uint16_t(__VA_ARGS__)                                                                   \
+   : (bytes) == 4 ? function##_uint32_t(__VA_ARGS__)                                                                   \
+                  : function##_uint64_t(__VA_ARGS__))
+
 static void move_line(size_t bytes, int64_t step, int64_t count, const void *from, void *to) {
   if (step == 1)
     memcpy(to, from, (size_t)count * bytes);
-  else if (bytes == 1)
-    line_uint8_t(step, count, from, to);
-  else if (bytes == 2)
-    line_uint16_t(step, count, from, to);
-  else if (bytes == 4)
-    line_uint32_t(step, count, from, to);
   else
-    line_uint64_t(step, count, from, to);
-}
-
-static void move_table(size_t bytes, const int64_t *table, int64_t count, const void *from, void *to,
-                       const void *fill) {
-  if (bytes == 1)
-    table_uint8_t(table, count, from, to, fill);
-  else if (bytes == 2)
-    table_uint16_t(table, count, from, to, fill);
-  else if (bytes == 4)
-    table_uint32_t(table, count, from, to, fill);
-  else
-    table_uint64_t(table, count, from, to, fill);
+    OF_SIZE(bytes, line, step, count, from, to);
 }
 
 static int64_t least(int64_t a, int64_t b) {
@@ -123,7 +112,7 @@ static void move_periods(const braid_map_axis *axis, int64_t bytes, int64_t firs
 static void move_row(const braid_map *map, int64_t first, int64_t count, const char *from, char *to, const void *fill) {
   const braid_map_axis *axis = &map->axes[map->rank - 1];
   if (axis->table)
-    move_table(map->element_bytes, axis->table + first, count, from, to, fill);
+    OF_SIZE(map->element_bytes, table, axis->table + first, count, from, to, fill);
   else
     move_periods(axis, (int64_t)map->element_bytes, first, count, from, to);
 }
@@ -155,7 +144,7 @@ static bool axes_join(const braid_map_axis *outer, const braid_map_axis *inner) 
   return outer->period == outer->count && inner->period == inner->count && outer->step == inner->step * inner->count;
 }
 
-/* With as few axes as there can be, so that rows are long. */
+/* Axes side by side that are one line become one, so that rows are long. */
 static braid_map join_axes(const braid_map *map) {
   braid_map joined = {.rank = 1, .element_bytes = map->element_bytes, .axes = {map->axes[0]}};
   for (int i = 1; i < map->rank; i++) {
@@ -201,17 +190,6 @@ DEFINE_TURN(uint32_t)
 DEFINE_TURN(uint64_t)
 #undef DEFINE_TURN
 
-static void turn_rows(size_t bytes, int64_t step, int64_t count, int64_t pitch, const void *from, void *to) {
-  if (bytes == 1)
-    turn_uint8_t(step, count, pitch, from, to);
-  else if (bytes == 2)
-    turn_uint16_t(step, count, pitch, from, to);
-  else if (bytes == 4)
-    turn_uint32_t(step, count, pitch, from, to);
-  else
-    turn_uint64_t(step, count, pitch, from, to);
-}
-
 /* Columns [first, first + count) of rows [r, end). Those rows of matrices that are left over are done one by one. */
 static void turn_piece(const braid_map *map, int64_t r, int64_t end, int64_t first, int64_t count, const char *from,
                        char *to, const void *fill) {
@@ -221,7 +199,7 @@ static void turn_piece(const braid_map *map, int64_t r, int64_t end, int64_t fir
   to += first * bytes;
   if (end - r == kSide && find_row(map, r, &offset)) {
     offset += row->start + first * row->step;
-    turn_rows(map->element_bytes, row->step, count, row->count, from + offset * bytes, to + r * row_bytes);
+    OF_SIZE(map->element_bytes, turn, row->step, count, row->count, from + offset * bytes, to + r * row_bytes);
     return;
   }
   for (; r < end; r++)
