@@ -22,10 +22,8 @@ set(BRAID_ISA_OPTIONS_gemm_isa -ffp-contract=on)
 if(CMAKE_C_COMPILER_ID STREQUAL GNU)
   set(BRAID_ISA_OPTIONS_gemm_isa -ffp-contract=fast --param=avoid-fma-max-bits=0)
 endif()
-# Without it comparisons of floating-point numbers stay branches.
-set(BRAID_ISA_OPTIONS_input_isa -fno-trapping-math)
-set(BRAID_ISA_OPTIONS_spans_float_isa -fno-trapping-math)
-set(BRAID_ISA_OPTIONS_unit_isa -fno-trapping-math)
+# Without it comparisons of floating-point numbers stay branches, but for AVX-512.
+set(BRAID_ISA_OPTIONS -fno-trapping-math)
 
 # Replaces the files X_isa.c in the list of sources `list`.
 function(braid_isa_sources list)
@@ -45,7 +43,7 @@ function(braid_isa_sources list)
       set(source ${CMAKE_BINARY_DIR}/generated/isa/${isa}_${file})
       file(CONFIGURE OUTPUT ${source} CONTENT "#define BRAID_ISA_SUFFIX ${isa}\n#include \"${path}\"\n")
       set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS
-        "${BRAID_ISA_OPTIONS_${isa}};${BRAID_ISA_OPTIONS_${name}}")
+        "${BRAID_ISA_OPTIONS};${BRAID_ISA_OPTIONS_${isa}};${BRAID_ISA_OPTIONS_${name}}")
       list(APPEND sources ${source})
     endforeach()
   endforeach()

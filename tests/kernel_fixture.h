@@ -51,6 +51,10 @@ static uint8_t byte_mask = 3;
 /* Not a finite number: what stands once in every image (or matrix) of the first input. 0: nothing does. */
 static float intruder;
 
+/* Errors are relative to the largest result, and to this: an activation may squeeze results, but not the errors of what
+ * it was given. */
+static double least_scale;
+
 /* In which layout the first input lies, for kernels that choose by it. */
 static braid_layout first_layout;
 
@@ -122,6 +126,17 @@ static inline braid_node_desc describe(const fixture *f, const braid_operand *op
                            .outputs = operands + f->inputs};
 }
 
+/* What a layout pads with must be zero, whatever was there. */
+static inline void check_padding(const braid_kernel *kernel, const braid_desc *desc, const void *plain,
+                                 const void *memory) {
+  uint8_t *again = malloc(braid_desc_bytes(desc) + 1);
+  braid_layout_pack(desc, plain, again);
+  for (size_t i = 0; i < braid_desc_bytes(desc); i++)
+    if (again[i] != ((const uint8_t *)memory)[i])
+      fail_msg("%s %s leaves padding that is not zero at byte %zu", kernel->op, kernel->name, i);
+  free(again);
+}
+
 /* Runs `kernel`; plain results go to results[]. constant_from: inputs from there on are constants. */
 static inline void run(const fixture *f, const braid_kernel *kernel, size_t constant_from, float **results) {
   braid_operand operands[kMaxOperands];
@@ -137,7 +152,10 @@ static inline void run(const fixture *f, const braid_kernel *kernel, size_t cons
     if (!operands[i].present) continue;
     operands[i].desc.layout = layouts[i];
     memory[i] = braid_zalloc(NULL, braid_desc_bytes(&operands[i].desc));
-    if (i < f->inputs) braid_layout_pack(&operands[i].desc, f->data[i], memory[i]);
+    if (i < f->inputs)
+      braid_layout_pack(&operands[i].desc, f->data[i], memory[i]);
+    else
+      memset(memory[i], 0x55, braid_desc_bytes(&operands[i].desc));
     if (i < f->inputs && i >= constant_from) operands[i].constant = f->data[i];
   }
   braid_cpu_prepared *prepared;
@@ -154,6 +172,7 @@ static inline void run(const fixture *f, const braid_kernel *kernel, size_t cons
     if (!operands[f->inputs + i].present) continue;
     results[i] = calloc((size_t)braid_desc_count(desc), sizeof(double)); /* of any type */
     braid_layout_unpack(desc, memory[f->inputs + i], results[i]);
+    check_padding(kernel, desc, results[i], memory[f->inputs + i]);
   }
   braid_cpu_discard(prepared);
   braid_free(NULL, workspace);
@@ -175,7 +194,7 @@ static inline void compare(const fixture *f, const braid_kernel *kernel, float *
       assert_memory_equal(got[i], wanted[i], braid_desc_bytes(&operand->desc));
       continue;
     }
-    double scale = 0;
+    double scale = least_scale;
     for (int64_t j = 0; j < count; j++)
       if (isfinite(wanted[i][j])) scale = fmax(scale, fabs(wanted[i][j]));
     for (int64_t j = 0; j < count; j++)

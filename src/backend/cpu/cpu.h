@@ -33,7 +33,7 @@ typedef struct braid_cpu_kernel {
   bool moves;
 } braid_cpu_kernel;
 
-/* A library that kernels stand on, looked for when the program runs. */
+/* What kernels stand on: a library that is looked for when the program runs, or (load alone) the processor. */
 typedef struct braid_cpu_library {
   bool (*load)(void);            /* at the first call; false: it is not there, or not one we can use */
   const char *(*describe)(void); /* after load: its name and version; or why there is none, and what to install */

@@ -3,7 +3,10 @@
 
 static const char kTypes[] = "five operands of as many types are not drawn; training in integers runs it in place";
 
+static const char kConstant[] = "constant filters are not drawn; winograd_conv_test runs it in place";
+
 static const in_place_exception kExceptions[] = {
+    {"cpu", "FusedConv", "winograd_conv", 0, 3, kConstant},
     {"cpu", "IntegerMomentum", "vector_integer_momentum", 0, 0, kTypes},
     {"cpu", "IntegerMomentum", "vector_integer_momentum", 1, 1, kTypes},
     {"cpu", "IntegerMomentum", "ref_integer_momentum", 0, 0, kTypes},

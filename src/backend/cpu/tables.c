@@ -18,7 +18,8 @@
   X(quantized_qlinear)                                                                                                 \
   X(quantized_pointwise)                                                                                               \
   X(quantized_pool)                                                                                                    \
-  X(quantized_products)
+  X(quantized_products)                                                                                                \
+  X(winograd_conv)
 #define BRAID_CPU_REFERENCE_TABLES(X)                                                                                  \
   X(loops_elementwise)                                                                                                 \
   X(loops_reduce)                                                                                                      \

@@ -1,4 +1,5 @@
-/* BatchNormalization and its gradient on float32 in blocks of 16 channels, the layout of the convolutions around it.
+/* BatchNormalization and its gradient on float32 in blocks of 16 channels, the layout of the convolutions around it;
+ * without statistics of the batch also with channels last, where they come so.
  *
  * Sums go over one plane of one block in float and over the planes in double, in the order of the batch, so they do not
  * depend on the number of threads. The workspace holds the sums of every plane. */
@@ -13,7 +14,7 @@ enum { kLanes = BRAID_BLOCKED_LANES, kLeastChannels = 16 };
 
 typedef struct norm {
   int64_t batch, channels, blocks, plane; /* plane: places of one channel of one sample */
-  bool training;
+  bool training, last;                    /* last: channels lie so */
   double epsilon, momentum;
 } norm;
 
@@ -94,6 +95,13 @@ static braid_status run_forward(const braid_node_desc *node, void *state, const 
     v.b[c] = (float)(bias[c] - v.c[c] * factor);
   }
   float *y = args->outputs[0];
+  if (n->last) {
+#pragma omp parallel for schedule(static)
+    for (int64_t place = 0; place < n->batch * n->plane; place++)
+      BRAID_ISA_CALL(braid_blocked_scale_place, x + place * n->channels, n->channels, v.a, v.b,
+                     y + place * n->channels);
+    return BRAID_OK;
+  }
 #pragma omp parallel for collapse(2)
   for (int64_t b = 0; b < n->batch; b++)
     for (int64_t block = 0; block < n->blocks; block++)
@@ -155,12 +163,18 @@ static bool norm_match(const braid_node_desc *node, char *why, size_t why_bytes)
   return !reason;
 }
 
+static bool is_training(const braid_node_desc *node) {
+  return braid_attr_int(node->attrs, "training_mode", 0) != 0;
+}
+
 static void norm_layouts(const braid_node_desc *node, braid_layout *inputs, braid_layout *outputs) {
   int rank = node->inputs[0].desc.rank;
+  bool last = inputs[0] == BRAID_LAYOUT_BHWC && strcmp(node->op, "BatchNormalization") == 0 && !is_training(node);
+  braid_layout layout = last ? BRAID_LAYOUT_BHWC : BRAID_LAYOUT_BLOCKED16;
   for (size_t i = 0; i < node->input_count; i++)
-    inputs[i] = node->inputs[i].desc.rank == rank ? BRAID_LAYOUT_BLOCKED16 : BRAID_LAYOUT_PLAIN;
+    inputs[i] = node->inputs[i].desc.rank == rank ? layout : BRAID_LAYOUT_PLAIN;
   for (size_t i = 0; i < node->output_count; i++)
-    outputs[i] = node->outputs[i].desc.rank == rank ? BRAID_LAYOUT_BLOCKED16 : BRAID_LAYOUT_PLAIN;
+    outputs[i] = node->outputs[i].desc.rank == rank ? layout : BRAID_LAYOUT_PLAIN;
 }
 
 static braid_status norm_create(const braid_allocator *allocator, const braid_node_desc *node, void **state,
@@ -172,7 +186,8 @@ static braid_status norm_create(const braid_allocator *allocator, const braid_no
               .channels = x->dims[1],
               .blocks = (x->dims[1] + kLanes - 1) / kLanes,
               .plane = 1,
-              .training = braid_attr_int(node->attrs, "training_mode", 0) != 0,
+              .training = is_training(node),
+              .last = x->layout == BRAID_LAYOUT_BHWC,
               .epsilon = braid_attr_float(node->attrs, "epsilon", 1e-5),
               .momentum = braid_attr_float(node->attrs, "momentum", 0.9)};
   for (int i = 2; i < x->rank; i++) n->plane *= x->dims[i];

@@ -59,8 +59,22 @@ static inline void max_row(const braid_blocked_pool *p, const float *x, int64_t 
   }
 }
 
-typedef float braid_lanes __attribute__((vector_size(kLanes * sizeof(float))));
-typedef int32_t braid_lane_bits __attribute__((vector_size(kLanes * sizeof(int32_t))));
+/* Vectors are no wider than a register: comparisons of wider ones go lane by lane. */
+#if defined __AVX512F__
+enum { kRegister = 64 };
+#elif defined __AVX__
+enum { kRegister = 32 };
+#else
+enum { kRegister = 16 };
+#endif
+enum { kParts = kLanes * sizeof(float) / kRegister };
+typedef float braid_part __attribute__((vector_size(kRegister)));
+typedef int32_t braid_part_bits __attribute__((vector_size(kRegister)));
+
+static inline braid_part larger(braid_part x, braid_part y) {
+  braid_part_bits better = (x > y) | (x != x); /* NaN is larger than any number */
+  return (braid_part)(((braid_part_bits)x & better) | ((braid_part_bits)y & ~better));
+}
 
 /* Of whole planes, without places: the maxima stay in registers. */
 static inline void max_row_alone(const braid_blocked_pool *p, const float *x, int64_t oh, int64_t used, float *y) {
@@ -68,16 +82,20 @@ static inline void max_row_alone(const braid_blocked_pool *p, const float *x, in
   span rows = span_of(w, 1, oh);
   for (int64_t ow = 0; ow < w->output[2]; ow++) {
     span columns = span_of(w, 2, ow);
-    braid_lanes best = {0}, from;
-    best -= INFINITY;
+    braid_part best[kParts];
+    for (int i = 0; i < (int)kParts; i++) best[i] = (braid_part){0} - INFINITY;
     for (int64_t kh = rows.first; kh < rows.last; kh++)
       for (int64_t kw = columns.first; kw < columns.last; kw++) {
-        memcpy(&from, x + source_of(w, &rows, &columns, kh, kw) * p->stride, sizeof from);
-        braid_lane_bits better = (from > best) | (from != from); /* NaN is larger than any number */
-        best = (braid_lanes)(((braid_lane_bits)from & better) | ((braid_lane_bits)best & ~better));
+        const char *from = (const char *)(x + source_of(w, &rows, &columns, kh, kw) * p->stride);
+        for (int i = 0; i < (int)kParts; i++) {
+          braid_part part;
+          memcpy(&part, from + i * kRegister, kRegister);
+          best[i] = larger(part, best[i]);
+        }
       }
-    for (int64_t i = used; i < kLanes; i++) best[i] = 0;
-    memcpy(y + (oh * w->output[2] + ow) * p->stride, &best, sizeof best);
+    float *to = y + (oh * w->output[2] + ow) * p->stride;
+    memcpy(to, best, sizeof best);
+    for (int64_t i = used; i < kLanes; i++) to[i] = 0;
   }
 }
 
@@ -246,6 +264,12 @@ void BRAID_ISA_NAME(braid_blocked_scale_plane)(const float *x, int64_t plane, co
   for (int64_t s = 0; s < plane; s++, x += kLanes, y += kLanes)
 #pragma omp simd
     for (int i = 0; i < kLanes; i++) y[i] = x[i] * a[i] + b[i];
+}
+
+void BRAID_ISA_NAME(braid_blocked_scale_place)(const float *x, int64_t channels, const float *a, const float *b,
+                                               float *y) {
+#pragma omp simd
+  for (int64_t i = 0; i < channels; i++) y[i] = x[i] * a[i] + b[i];
 }
 
 void BRAID_ISA_NAME(braid_blocked_mix_plane)(const float *dy, const float *x, int64_t plane, const float *a,

@@ -33,6 +33,9 @@ BRAID_ISA_FUNCTION(void, braid_blocked_sum_plane, (const float *x, int64_t plane
 BRAID_ISA_FUNCTION(void, braid_blocked_sum_products,
                    (const float *dy, const float *x, int64_t plane, const float *center, double *sums,
                     double *products))
+/* y = x * a + b of one place whose channels lie side by side. */
+BRAID_ISA_FUNCTION(void, braid_blocked_scale_place,
+                   (const float *x, int64_t channels, const float *a, const float *b, float *y))
 /* y = x * a + b; dx = dy * a + x * b + c. */
 BRAID_ISA_FUNCTION(void, braid_blocked_scale_plane,
                    (const float *x, int64_t plane, const float *a, const float *b, float *y))

@@ -24,19 +24,31 @@ static int64_t plane_channels(const braid_blocked_pool *p, int64_t plane) {
   return p->channels - plane % p->blocks * kLanes;
 }
 
+/* Row number `index` of all planes: with channels last the planes that share places go together. */
+typedef struct line {
+  int64_t plane, row;
+} line;
+
+static line line_at(const braid_blocked_pool *p, int64_t index) {
+  int64_t rows = p->w.output[1];
+  if (p->stride == kLanes) return (line){index / rows, index % rows};
+  int64_t image = index / (p->blocks * rows), rest = index % (p->blocks * rows);
+  return (line){image * p->blocks + rest % p->blocks, rest / p->blocks};
+}
+
 /* --- maxima --------------------------------------------------------------------------------------------------------
  */
 static braid_status run_max(const braid_node_desc *node, void *state, const braid_cpu_args *args) {
   const braid_blocked_pool *p = state;
   int64_t in = braid_window_inputs(&p->w), out = braid_window_outputs(&p->w);
   uint8_t *window = node->output_count > 2 ? args->outputs[2] : NULL;
-#pragma omp parallel for collapse(2)
-  for (int64_t plane = 0; plane < p->planes; plane++)
-    for (int64_t oh = 0; oh < p->w.output[1]; oh++) {
-      int64_t from = plane_start(p, plane, in), to = plane_start(p, plane, out);
-      BRAID_ISA_CALL(braid_blocked_max_row, p, (const float *)args->inputs[0] + from, oh, plane_channels(p, plane),
-                     (float *)args->outputs[0] + to, window ? window + to : NULL);
-    }
+#pragma omp parallel for
+  for (int64_t i = 0; i < p->planes * p->w.output[1]; i++) {
+    line at = line_at(p, i);
+    int64_t from = plane_start(p, at.plane, in), to = plane_start(p, at.plane, out);
+    BRAID_ISA_CALL(braid_blocked_max_row, p, (const float *)args->inputs[0] + from, at.row, plane_channels(p, at.plane),
+                   (float *)args->outputs[0] + to, window ? window + to : NULL);
+  }
   return BRAID_OK;
 }
 
@@ -59,11 +71,12 @@ static braid_status run_average(const braid_node_desc *node, void *state, const 
   const braid_blocked_pool *p = state;
   (void)node;
   int64_t in = braid_window_inputs(&p->w), out = braid_window_outputs(&p->w);
-#pragma omp parallel for collapse(2)
-  for (int64_t plane = 0; plane < p->planes; plane++)
-    for (int64_t oh = 0; oh < p->w.output[1]; oh++)
-      BRAID_ISA_CALL(braid_blocked_average_row, p, (const float *)args->inputs[0] + plane_start(p, plane, in), oh,
-                     plane_channels(p, plane), (float *)args->outputs[0] + plane_start(p, plane, out));
+#pragma omp parallel for
+  for (int64_t i = 0; i < p->planes * p->w.output[1]; i++) {
+    line at = line_at(p, i);
+    BRAID_ISA_CALL(braid_blocked_average_row, p, (const float *)args->inputs[0] + plane_start(p, at.plane, in), at.row,
+                   plane_channels(p, at.plane), (float *)args->outputs[0] + plane_start(p, at.plane, out));
+  }
   return BRAID_OK;
 }
 

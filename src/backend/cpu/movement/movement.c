@@ -178,62 +178,83 @@ static braid_status create_depth(const braid_allocator *allocator, const braid_n
 }
 
 /* --- concat, split ------------------------------------------------------------------------------------------------ */
-static void around(const braid_node_desc *node, const braid_desc *whole, int64_t *outer, int64_t *inner) {
+static int64_t axis_of(const braid_node_desc *node, const braid_desc *desc) {
   int64_t axis = braid_attr_int(node->attrs, "axis", 0);
-  if (axis < 0) axis += whole->rank;
+  return axis < 0 ? axis + desc->rank : axis;
+}
+
+/* Steps that go around the axis, and bytes within each of its elements; channels that lie last have nothing within. */
+static void around(const braid_node_desc *node, const braid_desc *whole, int64_t *outer, int64_t *inner) {
+  int64_t axis = axis_of(node, whole);
+  bool last = whole->layout == BRAID_LAYOUT_BHWC;
   *outer = 1;
   *inner = (int64_t)braid_dtype_size(whole->dtype);
-  for (int i = 0; i < whole->rank; i++) *(i < axis ? outer : inner) *= i == axis ? 1 : whole->dims[i];
+  for (int i = 0; i < whole->rank; i++) *(i < axis || last ? outer : inner) *= i == axis ? 1 : whole->dims[i];
 }
 
 static int64_t along(const braid_node_desc *node, const braid_desc *desc) {
-  int64_t axis = braid_attr_int(node->attrs, "axis", 0);
-  return desc->dims[axis < 0 ? axis + desc->rank : axis];
+  return desc->dims[axis_of(node, desc)];
+}
+
+/* Where in a row each input begins, in bytes, and where the row ends. */
+static braid_status create_concat(const braid_allocator *allocator, const braid_node_desc *node, void **state,
+                                  braid_prepared_info *info) {
+  (void)info;
+  int64_t outer, inner, *begin = braid_zalloc_array(allocator, node->input_count + 1, sizeof *begin);
+  if (!begin) return BRAID_NO_MEMORY;
+  around(node, &node->outputs[0].desc, &outer, &inner);
+  for (size_t i = 0; i < node->input_count; i++) begin[i + 1] = begin[i] + along(node, &node->inputs[i].desc) * inner;
+  *state = begin;
+  return BRAID_OK;
 }
 
 static braid_status run_concat(const braid_node_desc *node, void *state, const braid_cpu_args *args) {
-  (void)state;
-  const braid_desc *whole = &node->outputs[0].desc;
-  int64_t outer, inner;
-  around(node, whole, &outer, &inner);
-  int64_t row = along(node, whole) * inner, inputs = (int64_t)node->input_count;
+  const int64_t *begin = state;
+  int64_t outer, inner, inputs = (int64_t)node->input_count, row = begin[inputs];
+  around(node, &node->outputs[0].desc, &outer, &inner);
 #pragma omp parallel for schedule(static) collapse(2) if (outer * row > 1 << 16)
   for (int64_t o = 0; o < outer; o++)
     for (int64_t i = 0; i < inputs; i++) {
-      int64_t piece = along(node, &node->inputs[i].desc) * inner, at = o * row;
-      for (int64_t j = 0; j < i; j++) at += along(node, &node->inputs[j].desc) * inner;
-      if (piece) memcpy((char *)args->outputs[0] + at, (const char *)args->inputs[i] + o * piece, (size_t)piece);
+      int64_t piece = begin[i + 1] - begin[i];
+      char *to = (char *)args->outputs[0] + o * row + begin[i];
+      if (piece) memcpy(to, (const char *)args->inputs[i] + o * piece, (size_t)piece);
     }
   return BRAID_OK;
 }
 
 /* Whole blocks of channels follow one another in BLOCKED16 as channels do in PLAIN, so that joining and cutting at such
- * places are the same copies. Followed if most of what comes has that layout. `parts` share the axis of `whole`. */
-static bool keeps_blocks(const braid_node_desc *node, const braid_desc *whole, const braid_operand *parts,
-                         size_t count) {
-  int64_t axis = braid_attr_int(node->attrs, "axis", 0);
-  if (axis < 0) axis += whole->rank;
-  if (axis != 1 || whole->rank < 3 || whole->rank > 5 || whole->dtype != BRAID_F32) return false;
+ * places are the same copies; with channels last they are copies of each place. `parts` share the axis of `whole`. */
+static bool keeps(const braid_node_desc *node, braid_layout layout, const braid_desc *whole, const braid_operand *parts,
+                  size_t count) {
+  if (axis_of(node, whole) != 1 || whole->rank < 3) return false;
+  if (layout == BRAID_LAYOUT_BHWC) return true;
+  if (whole->rank > 5 || whole->dtype != BRAID_F32) return false;
   for (size_t i = 0; i < count; i++)
     if (!parts[i].present || parts[i].desc.dims[1] % 16 != 0) return false;
   return true;
 }
 
+/* The layout that most of what comes has is kept. */
 static void concat_layouts(const braid_node_desc *node, braid_layout *inputs, braid_layout *outputs) {
-  size_t blocked = 0;
-  for (size_t i = 0; i < node->input_count; i++) blocked += inputs[i] == BRAID_LAYOUT_BLOCKED16;
-  bool keep =
-      2 * blocked > node->input_count && keeps_blocks(node, &node->outputs[0].desc, node->inputs, node->input_count);
-  for (size_t i = 0; i < node->input_count; i++) inputs[i] = keep ? BRAID_LAYOUT_BLOCKED16 : BRAID_LAYOUT_PLAIN;
-  outputs[0] = keep ? BRAID_LAYOUT_BLOCKED16 : BRAID_LAYOUT_PLAIN;
+  static const braid_layout kLayouts[] = {BRAID_LAYOUT_BLOCKED16, BRAID_LAYOUT_BHWC};
+  braid_layout layout = BRAID_LAYOUT_PLAIN;
+  for (size_t l = 0; l < sizeof kLayouts / sizeof *kLayouts; l++) {
+    size_t come = 0;
+    for (size_t i = 0; i < node->input_count; i++) come += inputs[i] == kLayouts[l];
+    if (2 * come > node->input_count &&
+        keeps(node, kLayouts[l], &node->outputs[0].desc, node->inputs, node->input_count))
+      layout = kLayouts[l];
+  }
+  for (size_t i = 0; i < node->input_count; i++) inputs[i] = layout;
+  outputs[0] = layout;
 }
 
 static void split_layouts(const braid_node_desc *node, braid_layout *inputs, braid_layout *outputs) {
-  bool keep = inputs[0] == BRAID_LAYOUT_BLOCKED16 &&
-              keeps_blocks(node, &node->inputs[0].desc, node->outputs, node->output_count);
-  for (size_t i = 0; i < node->input_count; i++) inputs[i] = BRAID_LAYOUT_PLAIN;
-  if (keep) inputs[0] = BRAID_LAYOUT_BLOCKED16;
-  for (size_t i = 0; i < node->output_count; i++) outputs[i] = keep ? BRAID_LAYOUT_BLOCKED16 : BRAID_LAYOUT_PLAIN;
+  bool known = inputs[0] == BRAID_LAYOUT_BLOCKED16 || inputs[0] == BRAID_LAYOUT_BHWC;
+  bool keep = known && keeps(node, inputs[0], &node->inputs[0].desc, node->outputs, node->output_count);
+  braid_layout layout = keep ? inputs[0] : BRAID_LAYOUT_PLAIN;
+  for (size_t i = 0; i < node->input_count; i++) inputs[i] = i == 0 ? layout : BRAID_LAYOUT_PLAIN;
+  for (size_t i = 0; i < node->output_count; i++) outputs[i] = layout;
 }
 
 static braid_status run_split(const braid_node_desc *node, void *state, const braid_cpu_args *args) {
@@ -288,7 +309,7 @@ static const braid_cpu_kernel kPad = {
     .create = create_pad, .run = run_pad, .destroy = braid_map_destroy, .moves = true};
 static const braid_cpu_kernel kDepth = {
     .create = create_depth, .run = run_map, .destroy = braid_map_destroy, .moves = true};
-static const braid_cpu_kernel kConcat = {.run = run_concat};
+static const braid_cpu_kernel kConcat = {.create = create_concat, .run = run_concat};
 static const braid_cpu_kernel kSplit = {.create = create_split, .run = run_split};
 
 static const braid_kernel kKernels[] = {

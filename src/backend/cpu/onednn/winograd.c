@@ -3,7 +3,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "backend/cpu/onednn/winograd_isa.h"
+#include "backend/cpu/winograd/filters_isa.h"
 
 enum { kTaps = BRAID_WINOGRAD_TAPS, kLanes = BRAID_WINOGRAD_LANES, kRun = 16 };
 

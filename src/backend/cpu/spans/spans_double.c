@@ -9,6 +9,7 @@
 #define EXPM1 expm1
 #define LOG log
 #define ERF erf
+#define NORMAL normal
 #define TANH tanh
 #define SIGMOID sigmoid
 #define SOFTPLUS softplus
@@ -36,6 +37,9 @@
 static inline double sigmoid(double x) {
   double e = exp(-fabs(x));
   return (x < 0 ? e : 1) / (1 + e);
+}
+static inline double normal(double x) {
+  return 0.5 * erfc(x * -0.70710678118654752);
 }
 static inline double softplus(double x) {
   return (x > 0 ? x : 0) + log1p(exp(-fabs(x)));

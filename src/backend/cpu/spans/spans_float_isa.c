@@ -10,6 +10,7 @@
 #define EXPM1 braid_v_expm1
 #define LOG braid_v_log
 #define ERF braid_v_erf
+#define NORMAL braid_v_normal
 #define TANH braid_v_tanh
 #define SIGMOID braid_v_sigmoid
 #define SOFTPLUS braid_v_softplus

@@ -134,4 +134,23 @@ static inline float braid_v_erf(float x) {
   return t > 0.921875f ? large : small;
 }
 
+/* The normal distribution's function, 1/2 + erf(x / sqrt(2)) / 2: x times a ratio of polynomials of x^2 that was fitted
+ * with equal relative errors (2e-8) on [0, 5.54], from where 1 - result rounds to 0. Absolute errors stay below 2e-7.
+ */
+static inline float braid_v_normal(float x) {
+  float t = fabsf(x), c = t > 5.54f ? 5.54f : t, s = c * c;
+  float p = 2.26738914463e-8f, q = 1.19097162139e-6f;
+  p = p * s + 6.29402380019e-6f;
+  q = q * s + 7.25829863653e-5f;
+  p = p * s + 1.66172200645e-4f;
+  q = q * s + 1.8697523122e-3f;
+  p = p * s + 4.66088094162e-3f;
+  q = q * s + 2.85132005241e-2f;
+  p = p * s + 3.36347168366e-2f;
+  q = q * s + 2.50976110528e-1f;
+  p = p * s + 3.98942273268e-1f;
+  q = q * s + 1.0f;
+  return 0.5f + copysignf(t > 5.54f ? 0.5f : c * p / q, x);
+}
+
 #endif

@@ -70,6 +70,18 @@ static void accuracy(void **state) {
     }
 }
 
+static void accuracy_of_normal(void **state) {
+  (void)state;
+  for (uint64_t i = 0; i < (UINT64_C(1) << 32) / 2053; i++) {
+    float x = braid_float_of_bits((uint32_t)(i * 2053)), y = braid_v_normal(x);
+    double exact = 0.5 * erfc((double)x * -0.70710678118654752);
+    if (isnan(x) ? !isnan(y) : !(fabs((double)y - exact) <= 2e-7))
+      fail_msg("normal(%a) is %a, not %a", (double)x, (double)y, exact);
+  }
+  assert_true(braid_v_normal(INFINITY) == 1.0f && braid_v_normal(-INFINITY) == 0.0f && isnan(braid_v_normal(NAN)));
+  assert_true(braid_v_normal(-5.5400004f) == 0.0f && braid_v_normal(0.0f) == 0.5f);
+}
+
 /* --- instruction sets ----------------------------------------------------------------------------------------------
  */
 enum { kCount = 1021 };
@@ -123,6 +135,7 @@ static void same_bits(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(accuracy), cmocka_unit_test(same_bits)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(accuracy), cmocka_unit_test(accuracy_of_normal),
+                                     cmocka_unit_test(same_bits)};
   return skip_run_group_tests(tests, NULL, NULL);
 }

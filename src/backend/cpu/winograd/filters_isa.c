@@ -1,4 +1,4 @@
-#include "backend/cpu/onednn/winograd_isa.h"
+#include "backend/cpu/winograd/filters_isa.h"
 
 enum { kTaps = BRAID_WINOGRAD_TAPS, kLanes = BRAID_WINOGRAD_LANES, kMaxPoints = 6 };
 
