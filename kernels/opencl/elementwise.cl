@@ -10,6 +10,7 @@
 #define EXPM1(x) expm1((T)(x))
 #define LOG(x) log((T)(x))
 #define ERF(x) erf((T)(x))
+#define NORMAL(x) ((T)0.5 * erfc((T)(x) * (T)-0.70710678118654752)) /* the distribution, of Gelu */
 #define SIN(x) sin((T)(x))
 #define COS(x) cos((T)(x))
 #define TAN(x) tan((T)(x))
