@@ -3,8 +3,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 seconds=${1:-5}
-# In the tree of ci/clang.sh, whose build it shares.
-cmake --preset fuzz -B build-ci-clang -DBRAID_WERROR=ON -DCMAKE_C_FLAGS_RELWITHDEBINFO="-O2 -g1 -DNDEBUG"
+ci/clang_tree.sh
 targets=$(find src -name '*_fuzz.c' -exec basename {} .c \;)
 # shellcheck disable=SC2086
 cmake --build build-ci-clang --target $targets
