@@ -2,13 +2,12 @@
 # clang compiles everything without a warning, and the tests pass under AddressSanitizer and UndefinedBehaviorSanitizer.
 set -eu
 cd "$(dirname "$0")/.."
-cmake --preset fuzz -B build-ci-clang -DBRAID_WERROR=ON -DCMAKE_C_FLAGS_RELWITHDEBINFO="-O2 -g1 -DNDEBUG" \
-  -DBRAID_TEST_CACHE="${BRAID_BUILD:-$PWD/build-ci-clang}/cache"
+ci/clang_tree.sh
 cmake --build build-ci-clang
-# Leaks that libomp and oneDNN keep until the process ends are not ours.
-export LSAN_OPTIONS="suppressions=$PWD/ci/lsan.supp print_suppressions=0" ASAN_OPTIONS=detect_stack_use_after_return=1:allocator_may_return_null=1
-# Not those of kernels that an OpenCL driver compiles, which no sanitizer sees, nor those that train, search or start the
-# command for minutes: what they stand on has tests of its own, which run here.
+export ASAN_OPTIONS=detect_stack_use_after_return=1:allocator_may_return_null=1
+# Not those of kernels that an OpenCL driver compiles, which no sanitizer sees, nor those that train, search, try policies
+# or the simulated card at random, or start the command for minutes: what they stand on has tests of its own, which run
+# here.
 long='cl_(conv|integer|kernels|layers|layout|ledger|nets|products|recurrent)|opencl_in_place|in_place|mutants|policy'
-long="$long|program|steering|planning|cli_(audit|explore|hybrid|profile|quantize|share|steering|train)"
+long="$long|card_tenants|policy_memory|share_policy|stops|program|steering|planning|cli_(audit|explore|hybrid|profile|quantize|share|steering|train)"
 ci/test.sh build-ci-clang --output-on-failure -E "^($long)_test\$"

@@ -63,10 +63,10 @@ for command in $("$work/usr/bin/braid" --help | sed -n 's/^  \([a-z][a-z]*\)  .*
     [ "${COMPREPLY[*]}" = --json ]' "$work/usr/share/bash-completion/completions/braid" "$command"
 done
 examples/run.sh "$work"
-# README's commands as they stand, for one epoch.
+# README's commands as they stand, for one epoch and with short measurements.
 mkdir "$work/readme"
 ln -s "$PWD/models" "$PWD/examples" "$work/readme"
-awk '/^```$/ { if (on) exit; on = 1; next } on' README.md | sed 's/--epochs 5/--epochs 1/' >"$work/commands"
+awk '/^```$/ { if (on) exit; on = 1; next } on' README.md | sed 's/--epochs 5/--epochs 1/; s/--ops all/--ops all --sizes small --seconds 0.01/' >"$work/commands"
 [ "$(grep -c '^braid ' "$work/commands")" -ge 6 ]
 (cd "$work/readme" && PATH="$work/usr/bin:$PATH" sh -e "$work/commands" >/dev/null)
 "$work/first" "$work/trained.onnx" >/dev/null

@@ -2,9 +2,8 @@
 # Each fuzz target runs for a short while from its seeds (tests/data/<format>) and finds nothing.
 set -eu
 cd "$(dirname "$0")/.."
-seconds=${1:-6}
-# In the tree of ci/clang.sh, whose build it shares.
-cmake --preset fuzz -B build-ci-clang -DBRAID_WERROR=ON -DCMAKE_C_FLAGS_RELWITHDEBINFO="-O2 -g1 -DNDEBUG"
+seconds=${1:-5}
+ci/clang_tree.sh
 targets=$(find src -name '*_fuzz.c' -exec basename {} .c \;)
 # shellcheck disable=SC2086
 cmake --build build-ci-clang --target $targets
@@ -12,7 +11,7 @@ export LSAN_OPTIONS="suppressions=$PWD/ci/lsan.supp print_suppressions=0" ASAN_O
 export seconds
 # As many at a time as there are processors; what one prints comes out in one piece.
 # shellcheck disable=SC2016,SC2086
-printf '%s\n' $targets | xargs -P "$(nproc)" -I {} sh -ec '
+printf '%s\n' $targets | xargs -P "${CTEST_PARALLEL_LEVEL:-$(nproc)}" -I {} sh -ec '
   work=build-ci-clang/corpus/$1 seeds=tests/data/${1%_fuzz}
   mkdir -p "$work"
   [ -d "$seeds" ] || seeds=

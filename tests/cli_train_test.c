@@ -159,12 +159,21 @@ static void test_other_settings(void **state) {
       {"--data builtin:glyphs,limit=64,augment=crop", "--data builtin:glyphs,limit=64,augment=crop,pad=2",
        "pad was 4, is 2"},
   };
-  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-    char line[600];
-    snprintf(line, sizeof line, SHORT "%s --epochs 1 --out $/settings-%zu", cases[i].base, i);
-    expect(line, 0, "");
-    snprintf(line, sizeof line, SHORT "%s --epochs 2 --out $/settings-%zu --resume", cases[i].other, i);
+  /* Cases of one base share its run, of which a refused one changes nothing. */
+  enum { CASES = sizeof cases / sizeof *cases };
+  size_t run_of[CASES];
+  char line[600];
+  for (size_t i = 0; i < CASES; i++) {
+    for (run_of[i] = 0; strcmp(cases[run_of[i]].base, cases[i].base) != 0;) run_of[i]++;
+    if (run_of[i] == i) {
+      snprintf(line, sizeof line, SHORT "%s --epochs 1 --out $/settings-%zu", cases[i].base, i);
+      expect(line, 0, "");
+    }
+    snprintf(line, sizeof line, SHORT "%s --epochs 2 --out $/settings-%zu --resume", cases[i].other, run_of[i]);
     expect_failure(line, 2, cases[i].detail);
+  }
+  for (size_t i = 0; i < CASES; i++) {
+    if (run_of[i] != i) continue;
     snprintf(line, sizeof line, SHORT "%s --epochs 2 --out $/settings-%zu --resume", cases[i].base, i);
     expect(line, 0, "another number of epochs: 2, it was 1");
   }
