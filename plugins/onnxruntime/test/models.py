@@ -2,8 +2,9 @@
 import numpy as np
 from onnx import TensorProto, helper, numpy_helper
 
-FLOAT, INT64, STRING, FLOAT16, BOOL, DOUBLE = (TensorProto.FLOAT, TensorProto.INT64, TensorProto.STRING,
-                                               TensorProto.FLOAT16, TensorProto.BOOL, TensorProto.DOUBLE)
+FLOAT, INT64, STRING, FLOAT16, BOOL, DOUBLE, UINT8 = (
+    TensorProto.FLOAT, TensorProto.INT64, TensorProto.STRING, TensorProto.FLOAT16, TensorProto.BOOL, TensorProto.DOUBLE,
+    TensorProto.UINT8)
 
 
 def weight(name, *shape, dtype=np.float32, scale=0.2):
@@ -115,14 +116,15 @@ def strings():
 
 
 def quantized():
-    """Q/DQ as quantizers write it: a convolution and a product in 8 bits."""
+    """Q/DQ as quantizers write it: a convolution, an activation alone and a product in 8 bits."""
     q8, scale = np.random.default_rng(3), lambda n, v: constant(n, v, np.float32)
     weights = [numpy_helper.from_array(q8.integers(-127, 128, (8, 3, 3, 3), np.int8), "w"),
                numpy_helper.from_array(q8.integers(-127, 128, (8, 5), np.int8), "v")]
     nodes = [node("QuantizeLinear", "x xs xz", "xq"), node("DequantizeLinear", "xq xs xz", "xd"),
              node("DequantizeLinear", "w ws wz", "wd", axis=0), node("Conv", "xd wd", "c", pads=[1, 1, 1, 1]),
              node("Relu", "c", "r"), node("QuantizeLinear", "r rs rz", "rq"), node("DequantizeLinear", "rq rs rz", "rd"),
-             node("GlobalAveragePool", "rd", "p"), node("Flatten", "p", "f"), node("DequantizeLinear", "v vs vz", "vd"),
+             node("HardSwish", "rd", "h"), node("QuantizeLinear", "h rs rz", "hq"), node("DequantizeLinear", "hq rs rz", "hd"),
+             node("GlobalAveragePool", "hd", "p"), node("Flatten", "p", "f"), node("DequantizeLinear", "v vs vz", "vd"),
              node("MatMul", "f vd", "y")]
     constants = weights + [scale("xs", 0.02), constant("xz", 128, np.uint8), scale("ws", [0.01] * 8),
                            constant("wz", [0] * 8, np.int8), scale("rs", 0.03), constant("rz", 0, np.uint8),
