@@ -200,6 +200,23 @@ class Nodes(Case):
         self.same(models.one("ReduceL2", [models.value("x", models.INT64, 5, 2)], [models.value("y", models.INT64, 5, 1)],
                              opset=13, axes=[1]), {"x": x})
 
+    def test_quantizing_what_has_no_range(self):
+        model = models.one("DynamicQuantizeLinear", [models.value("x", models.FLOAT, "n")],
+                           [models.value("y", models.UINT8, "n"), models.value("s", models.FLOAT), models.value("z", models.UINT8)])
+        self.same(model, [{"x": np.asarray(x, np.float32)} for x in ([0, 0, 0], [], [-0.0], [2, 2], [-3, -3])])
+
+    def test_reductions_of_nothing(self):
+        """The mean is NaN, as NumPy's; ONNX leaves it undefined, and the CPU provider says 0."""
+        for op in ("Sum", "Prod", "Max", "Min", "L1", "L2", "SumSquare", "LogSum", "LogSumExp", "Mean"):
+            for kind, dtype in ((models.FLOAT, np.float32), (models.DOUBLE, np.float64), (models.INT64, np.int64)):
+                model = models.one("Reduce" + op, [models.value("x", kind, 2, "n", 3)], [models.value("y", kind, 2, 1, 3)],
+                                   [models.constant("axes", [1])], opset=20)
+                feed = {"x": np.zeros((2, 0, 3), dtype)}
+                if op == "Mean" and kind != models.INT64:
+                    self.assertTrue(np.isnan(provider.session(model).run(None, feed)[0]).all())
+                else:
+                    self.same(model, feed)
+
     def test_results_of_no_elements(self):
         x, shape = np.ones(1, np.float32), [0, 2**40, 2**18]
         y = [models.value("y", models.FLOAT, None, None, None)]
