@@ -74,6 +74,26 @@ def shuffle():
     return model(nodes, [value("x", FLOAT, "n", 48, 4, 4)], [value("y", FLOAT, None, None, None, None)], constants)
 
 
+def lost_ranks(between):
+    """Before opset 14 ONNX Runtime knows no number of dimensions behind a Reshape to sizes that are computed. `between`:
+    a node of the framework makes two groups, the second of which gets what the first has reshaped."""
+    nodes = [node("Relu", "x", "r"), node("Shape", "x", "s"), node("Reshape", "r rows", "f"), node("Reshape", "f s", "b"),
+             node("Shape", "b", "bs"), node("Slice", "bs zero two", "front"), node("Concat", "front rest", "to", axis=0)]
+    if between:
+        nodes += [node("RandomUniformLike", "r", "n", low=0.0, high=1e-30), node("Add", "b n", "c")]
+    nodes += [node("Reshape", "c to" if between else "b to", "v"), node("Transpose", "v", "y", perm=[2, 0, 1])]
+    constants = [constant("rows", [-1, 4]), constant("zero", [0]), constant("two", [2]), constant("rest", [-1])]
+    return model(nodes, [value("x", FLOAT, "n", 3, "h", "w")], [value("y", FLOAT, None, None, None)], constants, 13)
+
+
+def squeezed(axes):
+    """The same in front of a Squeeze, with axes or without: then another number of dimensions may be left."""
+    nodes = [node("Shape", "x", "s"), node("Reshape", "x rows", "f"), node("Reshape", "f s", "b"),
+             node("Squeeze", "b axes" if axes else "b", "q"), node("ReduceSum", "q first", "y", keepdims=0)]
+    constants = [constant("rows", [-1, 4]), constant("axes", [1]), constant("first", [0])]
+    return model(nodes, [value("x", FLOAT, "n", 1, "h", 4)], [helper.make_tensor_value_info("y", FLOAT, None)], constants, 13)
+
+
 def late_shape():
     """The shape of the input, needed behind a node of the framework."""
     nodes = [node("Shape", "x", "shape"), node("Gather", "shape order", "turned"), node("Relu", "x", "r"),

@@ -55,6 +55,18 @@ class Networks(Case):
     def test_sizes_that_the_framework_cannot_infer(self):
         self.same(models.shuffle(), [{"x": random.random((n, 48, 4, 4), np.float32)} for n in (1, 3)])
 
+    def test_numbers_of_dimensions_that_the_framework_cannot_infer(self):
+        feeds = [{"x": random.standard_normal((n, 3, h, w)).astype(np.float32)} for n, h, w in ((1, 2, 2), (3, 4, 5), (1, 2, 2))]
+        self.same(models.lost_ranks(False), feeds)
+        ours = self.same(models.lost_ranks(True), feeds, all_ours=False, groups=2)
+        self.assertEqual(provider.claimed(ours)[0], 10)
+
+    def test_numbers_of_dimensions_that_sizes_decide(self):
+        feeds = [{"x": random.standard_normal((n, 1, h, 4)).astype(np.float32)} for n, h in ((2, 3), (2, 1), (1, 1))]
+        self.same(models.squeezed(True), feeds)
+        ours = self.same(models.squeezed(False), feeds, all_ours=False)
+        self.assertEqual(provider.claimed(ours)[0], 4)
+
     def test_shape_arithmetic_moves_to_the_group_that_needs_it(self):
         feeds = [{"x": random.random(s, np.float32)} for s in ((2, 3), (4, 1), (2, 3))]
         ours = self.same(models.late_shape(), feeds, all_ours=False, groups=2)
