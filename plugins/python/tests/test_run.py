@@ -431,6 +431,7 @@ def test_graphs_are_looked_at() -> None:
     assert graph.nodes()[0].inputs == ("x", "w1", "b1")
     assert graph.value("w1").kind == "parameter" and graph.value("w1").shape == (8, 16)
     assert graph.value("x").dtype == "float32" and graph.outputs[0].name == "scores"
+    assert [node.macs for node in graph.nodes()] == [0, 0, 0], "the batch is not known"
     graph.resolve()
     assert sum(node.macs for node in graph.nodes()) == 8 * 16 + 16 * 3
     with pytest.raises(braid.InvalidArgumentError, match="no value 'other'"):

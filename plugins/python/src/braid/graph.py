@@ -77,7 +77,8 @@ class Value:
 
 @dataclass(frozen=True)
 class Node:
-    """A node of a graph: what it was when it was asked for. An omitted input or output is None."""
+    """A node of a graph: what it was when it was asked for. An omitted input or output is None. `macs`:
+    multiply-accumulate operations; 0 where a dimension is not known, as before the graph is resolved."""
 
     name: str
     op: str
