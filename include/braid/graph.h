@@ -97,7 +97,7 @@ BRAID_API size_t braid_graph_output_count(const braid_graph *graph);
 BRAID_API braid_value_id braid_graph_input(const braid_graph *graph, size_t index);
 BRAID_API braid_value_id braid_graph_output(const braid_graph *graph, size_t index);
 BRAID_API braid_value_id braid_graph_find_value(const braid_graph *graph, const char *name); /* -1: none */
-/* Multiply-accumulate operations of one node (0 for nodes that only move data). The graph must be resolved. */
+/* Multiply-accumulate operations of one node: 0 if it only moves data, or a dimension is not known (not resolved). */
 BRAID_API int64_t braid_graph_node_macs(const braid_graph *graph, braid_node_id node);
 
 /* --- building ---

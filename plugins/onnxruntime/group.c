@@ -20,14 +20,13 @@ struct braid_ort_group {
 static braid_status group_inputs(const braid_ort_group *group, const OrtKernelContext *context, braid_ort_call *call) {
   for (size_t i = 0; i < group->input_count; i++) {
     const OrtValue *value = NULL;
-    size_t rank = 0;
-    int type = 0;
+    int type = 0, known = braid_ort_plans_input_rank(group->plans, i);
     TRY_ORT(braid_ort.KernelContext_GetInput(context, group->places[i], &value));
     if (!value) return braid_fail(BRAID_INVALID_ARGUMENT, "input %zu is not given", i);
-    TRY_ORT(braid_ort.GetTensorElementTypeAndShapeDataReference(value, &type, &call->dims[i], &rank));
-    if (rank != (size_t)braid_ort_plans_input_rank(group->plans, i))
-      return braid_fail(BRAID_INVALID_ARGUMENT, "input %zu has %zu dimensions, the model declares %d", i, rank,
-                        braid_ort_plans_input_rank(group->plans, i));
+    TRY_ORT(braid_ort.GetTensorElementTypeAndShapeDataReference(value, &type, &call->dims[i], &call->ranks[i]));
+    if (known < 0 ? call->ranks[i] > BRAID_MAX_RANK : call->ranks[i] != (size_t)known)
+      return braid_fail(BRAID_INVALID_ARGUMENT, "input %zu has %zu dimensions, %s %d", i, call->ranks[i],
+                        known < 0 ? "at most" : "the model declares", known < 0 ? BRAID_MAX_RANK : known);
     TRY_ORT(braid_ort.GetTensorData(value, &call->inputs[i]));
   }
   return BRAID_OK;
@@ -127,6 +126,7 @@ static braid_status group_fill(braid_ort_group *group, const braid_ort_group_opt
     return braid_fail(BRAID_INTERNAL, "the graph has other inputs or outputs than the group");
   for (size_t i = 0; i < piece->input_count; i++) {
     const braid_ort_value *value = &view->values[piece->inputs[i]];
+    open = open || value->rank < 0;
     for (int d = 0; d < value->rank; d++) open = open || value->dims[d] < 0;
   }
   return open ? BRAID_OK : braid_ort_plans_settle(group->plans, options->checked);

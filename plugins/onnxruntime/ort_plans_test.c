@@ -73,8 +73,10 @@ static int run_rows(braid_ort_plans *plans, int64_t rows, const int64_t *shape, 
   if (braid_ort_plans_call(plans, &call) != BRAID_OK) return -1;
   call->inputs[0] = x;
   call->dims[0] = dims;
+  call->ranks[0] = 2;
   call->inputs[1] = shape;
   call->dims[1] = &two;
+  call->ranks[1] = 1;
   braid_status status = braid_ort_plans_take(plans, call, &plan, &execution);
   if (status == BRAID_OK && shape && memcmp(braid_plan_output(plan->plan, 0)->dims, shape, 2 * sizeof *shape) != 0)
     wrong++;
@@ -147,6 +149,7 @@ static braid_status run_short(braid_ort_plans *plans, float first, braid_ort_pla
   call->dims[0] = (int64_t[]){6};
   call->inputs[1] = (int64_t[]){2, 3};
   call->dims[1] = (int64_t[]){2};
+  call->ranks[0] = call->ranks[1] = 1;
   braid_status status = braid_ort_plans_take(plans, call, used, &execution);
   if (status == BRAID_OK) status = braid_execution_run(execution, call->left, (void *[]){y});
   braid_ort_plans_give(plans, call, *used, execution);
@@ -216,9 +219,54 @@ static void test_many_threads(void **state) {
   drop_plans(plans, machine, weights);
 }
 
+/* Sums over all of an input, with any number of dimensions: these are a part of what a plan is found by. */
+static void test_any_number_of_dimensions(void **state) {
+  (void)state;
+  static const int64_t kDims[][3] = {{6}, {2, 3}, {3, 2}, {1, 2, 3}, {6, 0}, {2, 3, 0}, {0}};
+  static const size_t kRanks[] = {1, 2, 2, 3, 2, 3, 0};
+  enum { kShapes = sizeof kRanks / sizeof *kRanks };
+  braid_graph *graph;
+  braid_value_id x, y = 0;
+  braid_machine *machine;
+  braid_weights *weights;
+  braid_ort_plans *plans;
+  braid_ort_plan *used[kShapes];
+  OK(braid_graph_create(NULL, "sum", &graph));
+  OK(braid_graph_add_input(graph, "x", &(braid_desc){.dtype = BRAID_F32, .rank = -1}, &x));
+  OK(braid_graph_add_node(graph, "ReduceSum", NULL, &x, 1, &y, 1, NULL));
+  OK(braid_graph_add_output(graph, y));
+  OK(braid_machine_create(NULL, NULL, &machine));
+  OK(braid_weights_create(machine, &weights));
+  braid_ort_plans_options options = {.machine = machine, .weights = weights, .limit = kShapes};
+  OK(braid_ort_plans_create(&options, graph, &plans));
+  assert_int_equal(braid_ort_plans_input_rank(plans, 0), -1);
+  for (int i = 0; i < 2 * kShapes; i++) {
+    const float data[6] = {1, 2, 3, 4, 5, 6};
+    int shape = i % kShapes, count = 1;
+    float sum = -1;
+    braid_ort_call *call;
+    braid_ort_plan *plan;
+    braid_execution *execution;
+    OK(braid_ort_plans_call(plans, &call));
+    call->inputs[0] = data;
+    call->dims[0] = kDims[shape];
+    call->ranks[0] = kRanks[shape];
+    for (size_t d = 0; d < kRanks[shape]; d++) count *= (int)kDims[shape][d];
+    OK(braid_ort_plans_take(plans, call, &plan, &execution));
+    OK(braid_execution_run(execution, call->left, (void *[]){&sum}));
+    braid_ort_plans_give(plans, call, plan, execution);
+    assert_float_equal(sum, (float)(count * (count + 1)) / 2, 0);
+    if (i >= kShapes) assert_ptr_equal(plan, used[shape]);
+    for (int k = 0; k < shape && i < kShapes; k++) assert_ptr_not_equal(plan, used[k]);
+    used[shape] = plan;
+  }
+  drop_plans(plans, machine, weights);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_plans_are_found_again), cmocka_unit_test(test_contents_that_shapes_follow_from),
-      cmocka_unit_test(test_no_memory_says_nothing_of_inputs), cmocka_unit_test(test_many_threads)};
+      cmocka_unit_test(test_no_memory_says_nothing_of_inputs), cmocka_unit_test(test_any_number_of_dimensions),
+      cmocka_unit_test(test_many_threads)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -305,7 +305,7 @@ static braid_status piece_write(braid_ort_proto *proto, braid_ort_view *view, co
     else if (trial_knows(piece->trial, piece->inputs[i]))
       TRY(known_write(proto, value, piece->trial));
     else
-      value_write(proto, GRAPH_INPUT, value, true, piece->trial);
+      value_write(proto, GRAPH_INPUT, value, value->rank >= 0, piece->trial);
   }
   for (size_t i = 0; i < piece->output_count; i++)
     value_write(proto, GRAPH_OUTPUT, &view->values[piece->outputs[i]], false, NULL);

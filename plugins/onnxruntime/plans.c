@@ -8,7 +8,7 @@
 #include "try.h"
 
 typedef struct plans_input {
-  int rank;
+  int rank; /* -1: any, up to BRAID_MAX_RANK */
   braid_dtype dtype;
   bool may_bind; /* a number or a short list; dimensions may be open */
   bool bound;    /* its contents determine shapes: it is a constant of every plan */
@@ -36,16 +36,18 @@ static size_t align16(size_t bytes) {
 
 static braid_status call_create(const braid_ort_plans *plans, braid_ort_call **out) {
   size_t pointers = align16((plans->input_count + 1) * sizeof(void *));
+  size_t ranks = align16((plans->input_count + 1) * sizeof(size_t));
   size_t outputs = align16((plans->output_count + 1) * sizeof(void *));
   size_t head = align16(sizeof(braid_ort_call));
-  unsigned char *memory = braid_zalloc(NULL, head + 3 * pointers + outputs + plans->key_capacity);
+  unsigned char *memory = braid_zalloc(NULL, head + 3 * pointers + outputs + ranks + plans->key_capacity);
   if (!memory) return braid_fail(BRAID_NO_MEMORY, "there is no memory for a run");
   braid_ort_call *call = (void *)memory;
   call->inputs = (void *)(memory + head);
   call->left = (void *)(memory + head + pointers);
   call->dims = (void *)(memory + head + 2 * pointers);
   call->outputs = (void *)(memory + head + 3 * pointers);
-  call->key = memory + head + 3 * pointers + outputs;
+  call->ranks = (void *)(memory + head + 3 * pointers + outputs);
+  call->key = memory + head + 3 * pointers + outputs + ranks;
   *out = call;
   return BRAID_OK;
 }
@@ -61,12 +63,12 @@ braid_status braid_ort_plans_call(braid_ort_plans *plans, braid_ort_call **out) 
 /* Of any type: what another group has computed from shapes is an input of this one. */
 static bool input_may_bind(braid_dtype dtype, int rank, const int64_t *dims) {
   size_t size = braid_dtype_size(dtype);
-  return size && (rank == 0 || (rank == 1 && dims[0] <= (int64_t)(BRAID_ORT_CONTENTS / size)));
+  return size && (rank <= 0 || (rank == 1 && dims[0] <= (int64_t)(BRAID_ORT_CONTENTS / size)));
 }
 
-static size_t input_bytes(const plans_input *input, const int64_t *dims) {
+static size_t input_bytes(const plans_input *input, size_t rank, const int64_t *dims) {
   size_t bytes = braid_dtype_size(input->dtype);
-  for (int i = 0; i < input->rank; i++) bytes *= (size_t)dims[i];
+  for (size_t i = 0; i < rank; i++) bytes *= (size_t)dims[i];
   return bytes;
 }
 
@@ -74,7 +76,11 @@ static braid_status call_key(const braid_ort_plans *plans, braid_ort_call *call)
   unsigned char *at = call->key;
   size_t left = 0;
   for (size_t i = 0; i < plans->input_count; i++) {
-    size_t bytes = (size_t)plans->inputs[i].rank * sizeof(int64_t);
+    size_t bytes = call->ranks[i] * sizeof(int64_t);
+    if (plans->inputs[i].rank < 0) {
+      memcpy(at, &call->ranks[i], sizeof *call->ranks);
+      at += sizeof *call->ranks;
+    }
     if (bytes) memcpy(at, call->dims[i], bytes);
     at += bytes;
     if (!plans->inputs[i].bound) call->left[left++] = call->inputs[i];
@@ -82,7 +88,7 @@ static braid_status call_key(const braid_ort_plans *plans, braid_ort_call *call)
   for (size_t i = 0; i < plans->input_count; i++) {
     const plans_input *input = &plans->inputs[i];
     if (!input->bound) continue;
-    size_t bytes = input_bytes(input, call->dims[i]);
+    size_t bytes = input_bytes(input, call->ranks[i], call->dims[i]);
     if (bytes > BRAID_ORT_CONTENTS)
       return braid_fail(BRAID_UNSUPPORTED,
                         "shapes follow from the contents of input %zu, which has %zu bytes: at most %zu", i, bytes,
@@ -112,13 +118,13 @@ static braid_status graph_give(const braid_ort_plans *plans, braid_graph *graph,
     const plans_input *input = &plans->inputs[i];
     braid_value_id value = braid_graph_input(graph, at);
     if (!bound[i]) {
-      TRY(braid_graph_set_input_shape(graph, value, input->rank, call->dims[i]));
+      TRY(braid_graph_set_input_shape(graph, value, (int)call->ranks[i], call->dims[i]));
       at++;
       continue;
     }
     braid_desc desc;
     braid_tensor *tensor = NULL;
-    TRY(braid_desc_init(&desc, input->dtype, input->rank, call->dims[i]));
+    TRY(braid_desc_init(&desc, input->dtype, (int)call->ranks[i], call->dims[i]));
     TRY(braid_tensor_create(NULL, &desc, &tensor));
     memcpy(braid_tensor_data(tensor), call->inputs[i], braid_desc_bytes(&desc));
     braid_status status = braid_graph_bind_input(graph, value, tensor);
@@ -146,7 +152,7 @@ static bool plan_refused(braid_status status) {
 /* Binds all inputs that may be bound, then takes back those that it works without. */
 static braid_status plan_bind(const braid_ort_plans *plans, const braid_ort_call *call, bool *bound, braid_plan **out) {
   for (size_t i = 0; i < plans->input_count; i++)
-    bound[i] = input_may_bind(plans->inputs[i].dtype, plans->inputs[i].rank, call->dims[i]);
+    bound[i] = input_may_bind(plans->inputs[i].dtype, (int)call->ranks[i], call->dims[i]);
   TRY(plan_attempt(plans, call, bound, out));
   for (size_t i = 0; i < plans->input_count; i++) {
     braid_plan *plan = NULL;
@@ -335,7 +341,7 @@ static void plans_read_inputs(braid_ort_plans *plans) {
     plans_input *input = &plans->inputs[i];
     *input = (plans_input){.rank = desc.rank, .dtype = desc.dtype};
     input->may_bind = input_may_bind(desc.dtype, desc.rank, desc.dims);
-    plans->key_capacity += (size_t)desc.rank * sizeof(int64_t);
+    plans->key_capacity += (desc.rank < 0 ? 1 + BRAID_MAX_RANK : (size_t)desc.rank) * sizeof(int64_t);
     if (input->may_bind) plans->key_capacity += BRAID_ORT_CONTENTS;
   }
 }
@@ -386,6 +392,7 @@ static braid_status plans_settle(braid_ort_plans *plans, braid_ort_call *call, b
   for (size_t i = 0; i < plans->input_count; i++) {
     descs[i] = braid_graph_value(plans->graph, braid_graph_input(plans->graph, i)).desc;
     call->dims[i] = descs[i].dims;
+    call->ranks[i] = (size_t)descs[i].rank;
   }
   braid_plan *plan = NULL;
   braid_ort_plan *entry = NULL;

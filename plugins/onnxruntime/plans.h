@@ -12,6 +12,7 @@ typedef struct braid_ort_call {
   const void **inputs;  /* data of every input */
   const void **left;    /* data of those that are inputs of the plan: the others are constants of it */
   const int64_t **dims; /* of every input; valid during the call */
+  size_t *ranks;        /* how many those are */
   void **outputs;
   unsigned char *key; /* dimensions of all inputs, then contents of the bound ones */
   size_t key_bytes;
@@ -56,6 +57,6 @@ void braid_ort_plans_give(braid_ort_plans *plans, braid_ort_call *call, braid_or
                           braid_execution *execution);
 
 size_t braid_ort_plans_input_count(const braid_ort_plans *plans);
-int braid_ort_plans_input_rank(const braid_ort_plans *plans, size_t index);
+int braid_ort_plans_input_rank(const braid_ort_plans *plans, size_t index); /* -1: any */
 
 #endif

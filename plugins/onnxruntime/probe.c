@@ -63,6 +63,7 @@ typedef struct probe_question {
   braid_ort_view *view;
   braid_machine *machine;
   const braid_plan_options *options;
+  const braid_ort_node *node;
   braid_ort_piece piece;
   bool open;   /* an input has an open dimension */
   bool shaped; /* the contents of its results follow from shapes */
@@ -70,12 +71,75 @@ typedef struct probe_question {
   size_t known_count;
 } probe_question;
 
+/* --- what ONNX Runtime could not infer ---
+ * Before opset 14 it gives up at each Reshape to sizes that are computed. What the tried plan has instead is taken
+ * where it is the same whatever the open dimensions are. */
+
+static bool named(const char *op, const char *const *names, size_t count) {
+  for (size_t i = 0; i < count; i++)
+    if (strcmp(op, names[i]) == 0) return true;
+  return false;
+}
+
+/* An input that says with how many elements it has how many dimensions the results have; -1: none does. */
+static int rank_list(const braid_ort_node *node) {
+  static const char *const kSecond[] = {"Reshape", "Expand", "Unsqueeze", "Squeeze", "AffineGrid"};
+  size_t place = strcmp(node->op, "ConstantOfShape") != 0;
+  if (place && !named(node->op, kSecond, sizeof kSecond / sizeof *kSecond) && strncmp(node->op, "Reduce", 6) != 0)
+    return -1;
+  return place < node->input_count ? node->inputs[place] : -1;
+}
+
+/* Is the number of dimensions of the results the same? Not that of a GatherND whose places have an open one last, or of
+ * a Squeeze without axes. */
+static bool rank_follows(const braid_ort_view *view, const braid_ort_node *node) {
+  int list = rank_list(node);
+  const braid_ort_value *sizes = list < 0 ? NULL : &view->values[list];
+  if (sizes && !sizes->data && sizes->rank == 1 && sizes->dims[0] < 0) return false;
+  if (strcmp(node->op, "GatherND") == 0) {
+    const braid_ort_value *places = &view->values[node->inputs[1]];
+    return places->dims[places->rank - 1] >= 0;
+  }
+  if (strcmp(node->op, "Squeeze") != 0 || sizes) return true;
+  size_t attributes = 0; /* `axes` is the only one */
+  return braid_ort_check(braid_ort.Node_GetNumAttributes(node->node, &attributes)) == BRAID_OK && attributes;
+}
+
+/* Are all dimensions of the results the same? Asked of ops that lists of sizes are computed with. */
+static bool dims_follow(const braid_ort_view *view, const braid_ort_node *node) {
+  static const char *const kOps[] = {"Add",      "Cast", "Ceil", "Concat", "Div", "Equal", "Floor", "Gather",
+                                     "Identity", "Max",  "Min",  "Mul",    "Neg", "Sub",   "Where"};
+  bool slices =
+      strcmp(node->op, "Slice") == 0 || strcmp(node->op, "Unsqueeze") == 0 || strcmp(node->op, "Squeeze") == 0;
+  if (strcmp(node->op, "Shape") == 0) return true; /* as many elements as dimensions */
+  if (!slices && !named(node->op, kOps, sizeof kOps / sizeof *kOps)) return false;
+  for (size_t i = 0; i < node->input_count; i++) {
+    const braid_ort_value *input = node->inputs[i] < 0 ? NULL : &view->values[node->inputs[i]];
+    if (!input || input->data) continue;
+    if (slices && i) return false;
+    for (int d = 0; d < input->rank; d++)
+      if (input->dims[d] < 0) return false;
+  }
+  return true;
+}
+
+static void take_dims(const braid_ort_view *view, const braid_ort_node *node, const braid_desc *desc,
+                      braid_ort_value *value) {
+  if (value->rank < 0 && rank_follows(view, node)) {
+    value->rank = desc->rank;
+    for (int d = 0; d < desc->rank; d++) value->dims[d] = -1;
+  }
+  for (int d = 0; d < value->rank && value->rank == desc->rank && dims_follow(view, node); d++)
+    value->dims[d] = desc->dims[d];
+}
+
 /* Notes what the node's results would be. */
 static void probe_note(const probe_question *ask, const braid_plan *plan, const braid_graph *graph) {
   for (size_t i = 0; i < ask->piece.output_count; i++) {
     braid_ort_value *value = &ask->view->values[ask->piece.outputs[i]];
     const braid_desc *desc = braid_plan_output(plan, i);
     value->tried = true;
+    take_dims(ask->view, ask->node, desc, value);
     value->tried_rank = desc->rank;
     memcpy(value->tried_dims, desc->dims, sizeof value->tried_dims);
     if (!ask->shaped || value->tried_contents || braid_desc_bytes(desc) > BRAID_ORT_CONTENTS) continue;
@@ -139,7 +203,7 @@ braid_status braid_ort_probe_node(braid_ort_view *view, int index, const braid_o
                                   braid_machine *machine, const braid_plan_options *options) {
   const braid_ort_node *node = &view->nodes[index];
   TRY(node_check(view, node));
-  probe_question ask = {.view = view, .machine = machine, .options = options};
+  probe_question ask = {.view = view, .node = node, .machine = machine, .options = options};
   int *inputs = ints(view, node->input_count), *outputs = ints(view, node->output_count);
   ask.known = ints(view, node->input_count);
   if (!inputs || !outputs || !ask.known) return braid_fail(BRAID_NO_MEMORY, "there is no memory to read the graph");

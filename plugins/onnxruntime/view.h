@@ -10,7 +10,7 @@ typedef struct braid_ort_value {
   const OrtValueInfo *info;
   const char *name;
   int type;                     /* the runtime's number of its element type; 0: no tensor, or not known */
-  int rank;                     /* -1: not known */
+  int rank;                     /* -1: not known. Found node by node where the framework could not infer it (probe.c) */
   int64_t dims[BRAID_MAX_RANK]; /* -1: open */
   int producer;                 /* a node of this graph; -1: none */
   bool too_deep;                /* of more dimensions than a tensor of Braid has; its rank reads -1 */

@@ -290,15 +290,21 @@ def _exact(name: str, function: Any, arguments: tuple[Any, ...]) -> Any:
         return function
 
     def call(*given: Any) -> Any:
-        for index, least, most in ranges:
-            try:
-                fits = least <= given[index] <= most
-            except (IndexError, TypeError):
-                break  # the call says what is wrong
-            if not fits:
-                raise InvalidArgumentError(f"argument {index + 1} of {name} is {given[index]}, expected a number from "
-                                           f"{least} to {most}")
-        return function(*given)
+        try:
+            for index, least, most in ranges:
+                if not least <= given[index] <= most:
+                    raise InvalidArgumentError(f"argument {index + 1} of {name} is {given[index]}, expected a number "
+                                               f"from {least} to {most}")
+        except (IndexError, TypeError):
+            pass  # the call says what is wrong
+        try:
+            return function(*given)
+        except ArgumentError as problem:
+            for index, least, most in ranges:
+                if not isinstance(given[index], SupportsIndex):
+                    raise InvalidArgumentError(f"argument {index + 1} of {name} is {given[index]!r:.80}, expected a "
+                                               f"whole number from {least} to {most}") from problem
+            raise
 
     return call
 '''
@@ -391,9 +397,9 @@ class Writer:
     def write(self, version: str) -> str:
         header = self.header
         lines = ['"""The C interface of libbraid, made from its headers by abi.py. Not to be changed by hand."""', "",
-                 "from ctypes import (CDLL, CFUNCTYPE, POINTER, Structure, Union, c_bool, c_char, c_char_p, c_double,",
-                 "                    c_float, c_int, c_int8, c_int16, c_int32, c_int64, c_size_t, c_uint, c_uint8,",
-                 "                    c_uint16, c_uint32, c_uint64, c_void_p, sizeof)", "from typing import Any, SupportsIndex", "",
+                 "from ctypes import (ArgumentError, CDLL, CFUNCTYPE, POINTER, Structure, Union, c_bool, c_char,",
+                 "                    c_char_p, c_double, c_float, c_int, c_int8, c_int16, c_int32, c_int64, c_size_t,",
+                 "                    c_uint, c_uint8, c_uint16, c_uint32, c_uint64, c_void_p, sizeof)", "from typing import Any, SupportsIndex", "",
                  "from .errors import InvalidArgumentError", "", f"VERSION = {version!r}", ""]
         lines += [f"{name} = {value}" for name, value in header.values.items()]
         lines += ["", "ENUMS = {"]

@@ -21,7 +21,7 @@ typedef struct braid_fusion {
   braid_value_id inputs[BRAID_FUSION_INPUTS];
   size_t input_count;
   braid_attrs attrs;    /* of the fused node; borrows from those of the nodes */
-  braid_node_id source; /* the node whose attributes it has, before those of the activation */
+  braid_node_id source; /* the node whose attributes it has, before those of the activation; -1: none */
   bool activated;       /* it ends in an activation: nothing more can be fused */
 } braid_fusion;
 

@@ -231,7 +231,7 @@ static bool op_take(const finder *f, const braid_node *node, const braid_node *q
 static braid_status find_activation(finder *f, const braid_node *quantize, const braid_node *node,
                                     const braid_fusion_activation *act) {
   braid_node_id id = braid_rewrite_index(&f->rewrite, quantize);
-  braid_fusion set = {.op = "QLinearActivation", .nodes = {id}, .node_count = 1, .source = id};
+  braid_fusion set = {.op = "QLinearActivation", .nodes = {id}, .node_count = 1, .source = -1};
   if (node) set.nodes[set.node_count++] = braid_rewrite_index(&f->rewrite, node);
   if (!take_operand(f, &set, node ? node->inputs[0] : quantize->inputs[0])) return BRAID_OK;
   take_result(&set, 3, quantize);
@@ -310,6 +310,9 @@ braid_status braid_fusion_find_quantized(braid_fusion_finder *f, braid_node_id i
   const braid_node *quantize = &r->graph->nodes[id];
   if (!braid_node_is(quantize, "QuantizeLinear") || !holds_bytes(r, quantize->outputs[0]) ||
       !is_scale(r, quantize->inputs[1]) || !is_one_constant(r, braid_node_input(quantize, 2)))
+    return BRAID_OK;
+  /* Ops over bytes have their zero point's type, or uint8: not what `output_dtype` says. */
+  if (braid_node_input(quantize, 2) < 0 && braid_rewrite_desc(r, quantize->outputs[0])->dtype != BRAID_U8)
     return BRAID_OK;
   const braid_node *node = braid_rewrite_sole_producer(r, quantize->inputs[0]), *clamp = NULL;
   braid_fusion_activation act = {.name = NULL};

@@ -231,9 +231,23 @@ braid_node_info braid_graph_node(const braid_graph *graph, braid_node_id id) {
                            node->output_count, node->inputs,   node->outputs};
 }
 
+/* Are all dimensions of these values known, but for those that are left out? */
+static bool have_shapes(const braid_graph *graph, const braid_value_id *values, size_t count) {
+  for (size_t i = 0; i < count; i++) {
+    const braid_desc *desc = values[i] < 0 ? NULL : &graph->values[values[i]].desc;
+    if (desc && desc->rank < 0) return false;
+    for (int d = 0; desc && d < desc->rank; d++)
+      if (desc->dims[d] < 0) return false;
+  }
+  return true;
+}
+
 int64_t braid_graph_node_macs(const braid_graph *graph, braid_node_id id) {
-  if (!has_node(graph, id) || !graph->nodes[id].op->macs) return 0;
-  return graph->nodes[id].op->macs(graph, &graph->nodes[id]);
+  const braid_node *node = has_node(graph, id) ? &graph->nodes[id] : NULL;
+  if (!node || !node->op->macs || !have_shapes(graph, node->inputs, node->input_count) ||
+      !have_shapes(graph, node->outputs, node->output_count))
+    return 0;
+  return node->op->macs(graph, node);
 }
 
 /* --- building ------------------------------------------------------------------------------------------------------

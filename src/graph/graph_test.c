@@ -155,9 +155,35 @@ static void test_attributes_of_all_ops(void **state) {
   }
 }
 
+/* Of any op without shapes, and of those with an open batch. */
+static void test_operations_before_shapes_are_known(void **state) {
+  (void)state;
+  static const braid_desc kDescs[] = {{.dtype = BRAID_F32, .rank = -1},
+                                      {.dtype = BRAID_F32, .rank = 4, .dims = {-1, 6, 6, 6}}};
+  for (size_t i = 0; i < 2 * braid_op_count(); i++) {
+    const braid_op *op = braid_op_at(i / 2);
+    int inputs = op->max_inputs < 0 || op->max_inputs > 16 ? 16 : op->max_inputs;
+    int outputs = op->max_outputs < 0 || op->max_outputs > 16 ? 16 : op->max_outputs;
+    braid_graph *graph;
+    braid_value_id x, ids[16], results[16] = {0};
+    braid_node_id node;
+    if (!op->macs) continue;
+    ok(braid_graph_create(NULL, "open", &graph));
+    ok(braid_graph_add_input(graph, "x", &kDescs[i % 2], &x));
+    for (int k = 0; k < 16; k++) ids[k] = x;
+    ok(braid_graph_add_node(graph, op->name, "n", ids, (size_t)inputs, results, (size_t)outputs, &node));
+    if (braid_graph_node_macs(graph, node) != 0)
+      fail_msg("%s: %lld", op->name, (long long)braid_graph_node_macs(graph, node));
+    braid_graph_destroy(graph);
+  }
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_layouts), cmocka_unit_test(test_attributes),
-                                     cmocka_unit_test(test_own_attributes), cmocka_unit_test(test_many_attributes),
-                                     cmocka_unit_test(test_attributes_of_all_ops)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_layouts),
+                                     cmocka_unit_test(test_attributes),
+                                     cmocka_unit_test(test_own_attributes),
+                                     cmocka_unit_test(test_many_attributes),
+                                     cmocka_unit_test(test_attributes_of_all_ops),
+                                     cmocka_unit_test(test_operations_before_shapes_are_known)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

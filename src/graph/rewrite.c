@@ -32,10 +32,10 @@ braid_status braid_rewrite_node(braid_rewrite *r, braid_node_id id, const char *
   node->inputs = list;
   node->input_count = count;
   braid_status status = BRAID_OK;
-  const braid_attrs *from = source == id ? &old : &graph->nodes[source].attrs;
+  const braid_attrs none = {0}, *from = source < 0 ? &none : source == id ? &old : &graph->nodes[source].attrs;
   for (size_t i = 0; status == BRAID_OK && i < from->count; i++) status = braid_attrs_copy(graph, id, &from->items[i]);
   for (size_t i = 0; i < old.count; i++)
     if (old.items[i].kind == BRAID_ATTR_TENSOR) braid_tensor_release(old.items[i].tensor);
   braid_free(graph->allocator, old.items);
-  return status == BRAID_OK && source != id ? braid_rewrite_take_names(r, id, source) : status;
+  return status == BRAID_OK && source >= 0 && source != id ? braid_rewrite_take_names(r, id, source) : status;
 }

@@ -2,8 +2,9 @@
 import numpy as np
 from onnx import TensorProto, helper, numpy_helper
 
-FLOAT, INT64, STRING, FLOAT16, BOOL, DOUBLE = (TensorProto.FLOAT, TensorProto.INT64, TensorProto.STRING,
-                                               TensorProto.FLOAT16, TensorProto.BOOL, TensorProto.DOUBLE)
+FLOAT, INT64, STRING, FLOAT16, BOOL, DOUBLE, UINT8 = (
+    TensorProto.FLOAT, TensorProto.INT64, TensorProto.STRING, TensorProto.FLOAT16, TensorProto.BOOL, TensorProto.DOUBLE,
+    TensorProto.UINT8)
 
 
 def weight(name, *shape, dtype=np.float32, scale=0.2):
@@ -73,6 +74,26 @@ def shuffle():
     return model(nodes, [value("x", FLOAT, "n", 48, 4, 4)], [value("y", FLOAT, None, None, None, None)], constants)
 
 
+def lost_ranks(between):
+    """Before opset 14 ONNX Runtime knows no number of dimensions behind a Reshape to sizes that are computed. `between`:
+    a node of the framework makes two groups, the second of which gets what the first has reshaped."""
+    nodes = [node("Relu", "x", "r"), node("Shape", "x", "s"), node("Reshape", "r rows", "f"), node("Reshape", "f s", "b"),
+             node("Shape", "b", "bs"), node("Slice", "bs zero two", "front"), node("Concat", "front rest", "to", axis=0)]
+    if between:
+        nodes += [node("RandomUniformLike", "r", "n", low=0.0, high=1e-30), node("Add", "b n", "c")]
+    nodes += [node("Reshape", "c to" if between else "b to", "v"), node("Transpose", "v", "y", perm=[2, 0, 1])]
+    constants = [constant("rows", [-1, 4]), constant("zero", [0]), constant("two", [2]), constant("rest", [-1])]
+    return model(nodes, [value("x", FLOAT, "n", 3, "h", "w")], [value("y", FLOAT, None, None, None)], constants, 13)
+
+
+def squeezed(axes):
+    """The same in front of a Squeeze, with axes or without: then another number of dimensions may be left."""
+    nodes = [node("Shape", "x", "s"), node("Reshape", "x rows", "f"), node("Reshape", "f s", "b"),
+             node("Squeeze", "b axes" if axes else "b", "q"), node("ReduceSum", "q first", "y", keepdims=0)]
+    constants = [constant("rows", [-1, 4]), constant("axes", [1]), constant("first", [0])]
+    return model(nodes, [value("x", FLOAT, "n", 1, "h", 4)], [helper.make_tensor_value_info("y", FLOAT, None)], constants, 13)
+
+
 def late_shape():
     """The shape of the input, needed behind a node of the framework."""
     nodes = [node("Shape", "x", "shape"), node("Gather", "shape order", "turned"), node("Relu", "x", "r"),
@@ -115,14 +136,15 @@ def strings():
 
 
 def quantized():
-    """Q/DQ as quantizers write it: a convolution and a product in 8 bits."""
+    """Q/DQ as quantizers write it: a convolution, an activation alone and a product in 8 bits."""
     q8, scale = np.random.default_rng(3), lambda n, v: constant(n, v, np.float32)
     weights = [numpy_helper.from_array(q8.integers(-127, 128, (8, 3, 3, 3), np.int8), "w"),
                numpy_helper.from_array(q8.integers(-127, 128, (8, 5), np.int8), "v")]
     nodes = [node("QuantizeLinear", "x xs xz", "xq"), node("DequantizeLinear", "xq xs xz", "xd"),
              node("DequantizeLinear", "w ws wz", "wd", axis=0), node("Conv", "xd wd", "c", pads=[1, 1, 1, 1]),
              node("Relu", "c", "r"), node("QuantizeLinear", "r rs rz", "rq"), node("DequantizeLinear", "rq rs rz", "rd"),
-             node("GlobalAveragePool", "rd", "p"), node("Flatten", "p", "f"), node("DequantizeLinear", "v vs vz", "vd"),
+             node("HardSwish", "rd", "h"), node("QuantizeLinear", "h rs rz", "hq"), node("DequantizeLinear", "hq rs rz", "hd"),
+             node("GlobalAveragePool", "hd", "p"), node("Flatten", "p", "f"), node("DequantizeLinear", "v vs vz", "vd"),
              node("MatMul", "f vd", "y")]
     constants = weights + [scale("xs", 0.02), constant("xz", 128, np.uint8), scale("ws", [0.01] * 8),
                            constant("wz", [0] * 8, np.int8), scale("rs", 0.03), constant("rz", 0, np.uint8),

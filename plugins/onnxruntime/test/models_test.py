@@ -55,6 +55,18 @@ class Networks(Case):
     def test_sizes_that_the_framework_cannot_infer(self):
         self.same(models.shuffle(), [{"x": random.random((n, 48, 4, 4), np.float32)} for n in (1, 3)])
 
+    def test_numbers_of_dimensions_that_the_framework_cannot_infer(self):
+        feeds = [{"x": random.standard_normal((n, 3, h, w)).astype(np.float32)} for n, h, w in ((1, 2, 2), (3, 4, 5), (1, 2, 2))]
+        self.same(models.lost_ranks(False), feeds)
+        ours = self.same(models.lost_ranks(True), feeds, all_ours=False, groups=2)
+        self.assertEqual(provider.claimed(ours)[0], 10)
+
+    def test_numbers_of_dimensions_that_sizes_decide(self):
+        feeds = [{"x": random.standard_normal((n, 1, h, 4)).astype(np.float32)} for n, h in ((2, 3), (2, 1), (1, 1))]
+        self.same(models.squeezed(True), feeds)
+        ours = self.same(models.squeezed(False), feeds, all_ours=False)
+        self.assertEqual(provider.claimed(ours)[0], 4)
+
     def test_shape_arithmetic_moves_to_the_group_that_needs_it(self):
         feeds = [{"x": random.random(s, np.float32)} for s in ((2, 3), (4, 1), (2, 3))]
         ours = self.same(models.late_shape(), feeds, all_ours=False, groups=2)
@@ -199,6 +211,23 @@ class Nodes(Case):
         x = np.asarray([[2**32, 3], [2**31, 2**31], [-3 * 2**60, 2**62], [2**62, 2**62], [3, 4]], np.int64)
         self.same(models.one("ReduceL2", [models.value("x", models.INT64, 5, 2)], [models.value("y", models.INT64, 5, 1)],
                              opset=13, axes=[1]), {"x": x})
+
+    def test_quantizing_what_has_no_range(self):
+        model = models.one("DynamicQuantizeLinear", [models.value("x", models.FLOAT, "n")],
+                           [models.value("y", models.UINT8, "n"), models.value("s", models.FLOAT), models.value("z", models.UINT8)])
+        self.same(model, [{"x": np.asarray(x, np.float32)} for x in ([0, 0, 0], [], [-0.0], [2, 2], [-3, -3])])
+
+    def test_reductions_of_nothing(self):
+        """The mean is NaN, as NumPy's; ONNX leaves it undefined, and the CPU provider says 0."""
+        for op in ("Sum", "Prod", "Max", "Min", "L1", "L2", "SumSquare", "LogSum", "LogSumExp", "Mean"):
+            for kind, dtype in ((models.FLOAT, np.float32), (models.DOUBLE, np.float64), (models.INT64, np.int64)):
+                model = models.one("Reduce" + op, [models.value("x", kind, 2, "n", 3)], [models.value("y", kind, 2, 1, 3)],
+                                   [models.constant("axes", [1])], opset=20)
+                feed = {"x": np.zeros((2, 0, 3), dtype)}
+                if op == "Mean" and kind != models.INT64:
+                    self.assertTrue(np.isnan(provider.session(model).run(None, feed)[0]).all())
+                else:
+                    self.same(model, feed)
 
     def test_results_of_no_elements(self):
         x, shape = np.ones(1, np.float32), [0, 2**40, 2**18]

@@ -231,6 +231,40 @@ def test_other_threads_go_on_while_a_model_runs(recording: Any) -> None:
     assert during > 1000
 
 
+def graph_of_outputs_that_are_no_results() -> tuple[braid.Graph, dict[str, Any]]:
+    """With the outputs that it gives for numbers from -4 to 3."""
+    x = np.arange(-4, 4, dtype=np.float32)
+    graph = braid.Graph()
+    value = graph.input("x", "float32", (8,))
+    made = graph.add_node("Relu", value)
+    graph.output(value)
+    graph.output(made, "y")
+    graph.output(graph.value("y"), "again")
+    graph.output(value, "same")
+    graph.output(graph.constant([1.0, 2.0], "k"), "fixed")
+    return graph, {"x": x, "y": x.clip(0), "again": x.clip(0), "same": x, "fixed": np.float32([1, 2])}
+
+
+def test_outputs_that_are_no_results_keep_their_names(tmp_path: Path) -> None:
+    graph, expected = graph_of_outputs_that_are_no_results()
+    graph.save_onnx(tmp_path / "model.onnx")
+    for model in (braid.load(graph), braid.load(tmp_path / "model.onnx")):
+        assert [info.name for info in model.inputs] == ["x"]
+        assert [info.name for info in model.outputs] == list(expected)
+        for result, wanted in zip(model(expected["x"]), expected.values()):
+            assert result.tolist() == wanted.tolist()
+
+
+def test_onnxruntime_runs_outputs_that_are_no_results(tmp_path: Path) -> None:
+    onnxruntime = pytest.importorskip("onnxruntime")
+    graph, expected = graph_of_outputs_that_are_no_results()
+    graph.save_onnx(tmp_path / "model.onnx")
+    session = onnxruntime.InferenceSession(tmp_path / "model.onnx")
+    assert [end.name for end in session.get_outputs()] == list(expected)
+    for result, wanted in zip(session.run(None, {"x": expected["x"]}), expected.values()):
+        assert result.tolist() == wanted.tolist()
+
+
 def test_models_from_memory_and_from_files(tmp_path: Path) -> None:
     path = tmp_path / "model.onnx"
     perceptron().save_onnx(path)
@@ -308,6 +342,20 @@ def test_buffers_are_bound_and_go_from_run_to_run() -> None:
     assert run.run().tolist() == [[0, 2, 0, 4]] * 2
 
 
+def test_only_buffers_are_bound_to_inputs_and_outputs_by_their_number() -> None:
+    run = braid.Plan(braid.machine(), sized(relu_graph((None, 4)), (2, 4))).execution()
+    array = np.zeros((2, 4), np.float32)
+    for bind in (run.bind_input, run.bind_output):
+        with pytest.raises(braid.InvalidArgumentError, match="a ndarray cannot be bound, expected a Buffer"):
+            bind(0, array)
+        for index in ("x", 0.5, None):
+            with pytest.raises(braid.InvalidArgumentError, match=f"argument 2 of braid_execution_bind_.* is {index!r}, "
+                                                                 "expected a whole number from 0"):
+                bind(index, braid.Buffer.of(array))
+        bind(np.int64(0), braid.Buffer.of(array))
+        bind(0, None)
+
+
 def test_an_array_that_overlaps_a_bound_buffer_is_refused() -> None:
     machine = braid.machine()
     plan = braid.Plan(machine, sized(relu_graph((None, 4)), (2, 4)))
@@ -383,6 +431,7 @@ def test_graphs_are_looked_at() -> None:
     assert graph.nodes()[0].inputs == ("x", "w1", "b1")
     assert graph.value("w1").kind == "parameter" and graph.value("w1").shape == (8, 16)
     assert graph.value("x").dtype == "float32" and graph.outputs[0].name == "scores"
+    assert [node.macs for node in graph.nodes()] == [0, 0, 0], "the batch is not known"
     graph.resolve()
     assert sum(node.macs for node in graph.nodes()) == 8 * 16 + 16 * 3
     with pytest.raises(braid.InvalidArgumentError, match="no value 'other'"):

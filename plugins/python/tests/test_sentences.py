@@ -169,6 +169,23 @@ def test_infinity_is_no_limit_of_time() -> None:
         assert execution.wait(timeout).sum() == 32
 
 
+def test_what_is_no_time_is_no_limit() -> None:
+    graph = relu_graph((2, 16))
+    x = np.ones((2, 16), np.float32)
+    execution = braid.Plan(braid.machine(), graph).execution()
+    execution.submit(x)
+    for wrong in (float("nan"), -1, -0.5, float("-inf"), np.float32("nan"), "1", 1j):
+        with pytest.raises(braid.InvalidArgumentError, match="timeout is .*, expected seconds, or None for no limit"):
+            execution.wait(wrong)
+        with pytest.raises(braid.InvalidArgumentError, match="timeout is .*, expected seconds above 0, or None"):
+            braid.Session(graph, timeout=wrong)
+    with pytest.raises(braid.InvalidArgumentError, match="timeout is 0, expected seconds above 0, or None"):
+        braid.Session(graph, timeout=0)
+    assert execution.wait(10**400).sum() == 32
+    assert braid.Session(graph, timeout=10**400).run(x).sum() == 32
+    assert braid.Session(graph, timeout=np.float64(1e3)).run(x).sum() == 32
+
+
 def test_a_source_archive_of_an_edited_tree_can_be_unpacked(tmp_path: Path) -> None:
     """An editable install leaves a link to the headers among the sources."""
     package = TREE / "plugins/python"

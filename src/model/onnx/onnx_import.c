@@ -113,7 +113,8 @@ static bool is_output(const braid_graph *graph, braid_value_id value) {
   return false;
 }
 
-/* Outputs are results of nodes, each once: what is not goes through an Identity. */
+/* Outputs are results of nodes, each once: what is not goes through an Identity. An input that is an output as well is
+ * one itself: both have its name. */
 static braid_status import_output(braid_onnx_importer *importer, braid_onnx_scope *scope,
                                   const Onnx__ValueInfoProto *info) {
   braid_graph *graph = importer->graph;
@@ -130,7 +131,8 @@ static braid_status import_output(braid_onnx_importer *importer, braid_onnx_scop
   if (declared.dtype != BRAID_NONE && desc->dtype != BRAID_NONE && declared.dtype != desc->dtype)
     return braid_fail(BRAID_INVALID_FILE, "output \"%.200s\" is declared %s, its node gives %s", name,
                       braid_dtype_name(declared.dtype), braid_dtype_name(desc->dtype));
-  if (graph->values[value].kind != BRAID_VALUE_RESULT || is_output(graph, value)) {
+  bool itself = graph->values[value].kind == BRAID_VALUE_INPUT && strcmp(graph->values[value].name, name) == 0;
+  if ((graph->values[value].kind != BRAID_VALUE_RESULT && !itself) || is_output(graph, value)) {
     braid_value_id copy = 0;
     BRAID_TRY(braid_graph_add_node(graph, "Identity", NULL, &value, 1, &copy, 1, NULL));
     if (graph->values[value].kind == BRAID_VALUE_CONSTANT) BRAID_TRY(braid_onnx_claim_name(importer, copy, name));

@@ -51,9 +51,11 @@ static void test_output_that_is_an_input(void **state) {
   build_output(&build, &build.graph, "x");
   build_output(&build, &build.graph, "x");
   braid_graph *graph = imported(&build);
-  assert_int_equal(braid_graph_node_count(graph), 2);
+  assert_int_equal(braid_graph_node_count(graph), 1);
   assert_string_equal(braid_graph_node(graph, 0).op, "Identity");
   assert_int_equal(braid_graph_output_count(graph), 2);
+  assert_int_equal(braid_graph_output(graph, 0), braid_graph_input(graph, 0));
+  assert_string_equal(braid_graph_value(graph, braid_graph_output(graph, 0)).name, "x");
   assert_true(braid_graph_output(graph, 0) != braid_graph_output(graph, 1));
   braid_graph_destroy(graph);
 }

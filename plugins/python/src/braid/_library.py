@@ -504,6 +504,21 @@ def enum_names(enum: str, prefix: str) -> dict[int, str]:
     return {value: name.removeprefix(prefix).lower().replace("_", "-") for name, value in values.items()}
 
 
+def time_limit(timeout: float | None, units: int, zero: bool) -> int:
+    """A limit in seconds as a number of units, of which a second has so many; -1: there is none, or it is longer than
+    285 years. `zero`: 0, which does not wait at all, is a limit."""
+    if timeout is None:
+        return -1
+    try:
+        allowed = timeout >= 0 if zero else timeout > 0  # neither, of NaN
+    except TypeError:
+        allowed = False
+    if not allowed:
+        raise BY_STATUS["INVALID_ARGUMENT"](f"timeout is {timeout!r}, expected seconds{'' if zero else ' above 0'}, or "
+                                            "None for no limit")
+    return -1 if timeout > 9e9 else max(int(timeout * units), int(timeout > 0))
+
+
 def main_thread() -> bool:
     return threading.current_thread() is threading.main_thread()
 

@@ -77,7 +77,8 @@ class Value:
 
 @dataclass(frozen=True)
 class Node:
-    """A node of a graph: what it was when it was asked for. An omitted input or output is None."""
+    """A node of a graph: what it was when it was asked for. An omitted input or output is None. `macs`:
+    multiply-accumulate operations; 0 where a dimension is not known, as before the graph is resolved."""
 
     name: str
     op: str
@@ -258,10 +259,13 @@ class Graph(Object):
         return results[0] if outputs == 1 else tuple(results)
 
     def output(self, value: Value, name: str | None = None) -> Value:
-        """Makes a value an output, and renames it if a name is given."""
-        if name is not None:
-            value = self.rename(value, name)
+        """Makes a value an output, which has the name that is given: the result of a node is renamed; anything else, and
+        what is an output already, keeps its own name, and the output is an Identity of it."""
         with self._use() as pointer:
+            if name is not None and name != value.name:
+                if value.kind != "result" or value.name in self._output_names():
+                    value = self.add_node("Identity", value)
+                value = self.rename(value, name)
             check(lib.braid_graph_add_output(pointer, value.id))
         return value
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from . import _abi
 from ._arrays import (NAMES, Located, array_desc, describe, empty, is_torch, locate, shape_of, wrap_tensor)
 from ._library import (Exclusive, Handle, Object, check, check_run, close_at_exit, encode, encode_name, encode_or_none,
-                       lib, out, outside_ops, process, ready, take_text, text)
+                       lib, out, outside_ops, process, ready, take_text, text, time_limit)
 from .errors import ClosedError, InvalidArgumentError, UnsupportedError
 from .machine import Machine
 
@@ -392,9 +392,9 @@ class Execution(Exclusive):
         return places, infos, [byte_size(info) for info in infos]
 
     def wait(self, timeout: float | None = None) -> Outputs:
-        """Waits for the end of the run and returns its outputs. TimedOutError after `timeout` seconds: it is still in
-        flight."""
-        limit = -1 if timeout is None or timeout > 9e9 else max(0, int(timeout * 1e9))  # nanoseconds of 64 bits
+        """Waits for the end of the run and returns its outputs. TimedOutError after `timeout` seconds (0: at once): it
+        is still in flight."""
+        limit = time_limit(timeout, 10**9, True)
         with self._alone() as handle:
             arrays = self._flying[0] if self._flying else None
             status = lib.braid_execution_wait(handle.pointer, limit)
@@ -425,11 +425,16 @@ class Execution(Exclusive):
 
     def bind_output(self, index: int, buffer: Buffer | None) -> None:
         """Binds a buffer to an output for the following runs; None unbinds."""
-        if buffer is not None and buffer.read_only:
+        if getattr(buffer, "read_only", False):
             raise InvalidArgumentError("the buffer is read-only")
         self._bind(False, index, buffer, lib.braid_execution_bind_output)
 
     def _bind(self, is_input: bool, index: int, buffer: Buffer | None, bind: Any) -> None:
+        from .buffer import Buffer as Kind
+
+        if buffer is not None and not isinstance(buffer, Kind):
+            raise InvalidArgumentError(f"a {type(buffer).__name__} cannot be bound, expected a Buffer: Buffer.of(array) is "
+                                       "one in the memory of an array")
         with self._alone() as handle:
             below = buffer._held() if buffer is not None else None
             check(bind(handle.pointer, index, below.pointer if below is not None else None))

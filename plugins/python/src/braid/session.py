@@ -12,7 +12,7 @@ from typing import Any
 from . import _abi
 from ._arrays import NAMES, empty, locate, shape_of, wrap_tensor
 from ._library import (Exclusive, Handle, Keep, check, check_run, encode_name, lib, out as room, outside_ops, process,
-                       ready, text)
+                       ready, text, time_limit)
 from .errors import NotFoundError, UnsupportedError
 from .graph import Graph
 from .machine import Machine, default_registry, machine as shared_machine
@@ -35,7 +35,7 @@ class Session(Exclusive):
     """A graph prepared to run. It is used by one thread at a time: BusyError while another one is in a call.
 
     The options are those of braid_session_options: `training` keeps parameters and states from run to run; `timeout`
-    (seconds) cancels a run that takes longer (TimedOutError); `trace` is the path of a Chrome/Perfetto trace;
+    (seconds, above 0) cancels a run that takes longer (TimedOutError); `trace` is the path of a Chrome/Perfetto trace;
     `load_plan` and `save_plan` are paths of saved plans."""
 
     def __init__(self, graph: Graph, device: str = "cpu", *, threads: int = 0, training: bool = False,
@@ -146,7 +146,7 @@ def fill_session_options(options: Any, keep: Keep, *, training: bool = False, fu
     options.training, options.no_fusion, options.no_reuse = training, not fusion, not reuse
     options.place, options.loose_place, options.explain = keep.text(place), loose_place, explain
     options.trace = keep.text(trace)
-    options.timeout_ms = 0 if timeout is None else max(1, int(min(timeout, 1e9) * 1000))  # 30 years, for infinity
+    options.timeout_ms = time_limit(timeout, 1000, False)
 
 
 def session_options(keep: Keep, device: str, threads: int, machine: Machine | None) -> Any:

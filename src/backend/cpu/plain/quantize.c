@@ -161,7 +161,7 @@ static braid_status run_dynamic_quantize(const braid_node_desc *node, void *stat
     low = x[i] < low ? x[i] : low;
     high = x[i] > high ? x[i] : high;
   }
-  float scale = (high - low) / 255;
+  float scale = high > low ? (high - low) / 255 : 1;
   int32_t zero = scale > 0 ? saturated(rintf(-low / scale), BRAID_U8) : 0;
 #pragma omp parallel for schedule(static) if (count > 1 << 14)
   for (int64_t i = 0; i < count; i++)

@@ -88,7 +88,7 @@ static braid_status run_dynamic(const braid_node_desc *node, void *state, const 
 #pragma omp parallel for schedule(static) reduction(min : low) reduction(max : high) if (pieces > 1)
   for (int64_t i = 0; i < pieces; i++)
     BRAID_ISA_CALL(braid_widen, x + i * kPiece, count - i * kPiece < kPiece ? count - i * kPiece : kPiece, &low, &high);
-  float scale = (high - low) / 255, zero = 0;
+  float scale = high > low ? (high - low) / 255 : 1, zero = 0;
   if (scale > 0) zero = fminf(fmaxf(rintf(-low / scale), 0), 255);
 #pragma omp parallel for schedule(static) if (pieces > 1)
   for (int64_t i = 0; i < pieces; i++) {
