@@ -130,10 +130,19 @@ LANES_OF(long)
 #define TO_RAWS(x) (x)
 #define WITHIN_RAW(x) (x)
 #endif
+/* Number of lane i from `first` on in the plain order. SAMPLES: they lie as [channels / 16][place][sample][16]. */
+#ifdef SAMPLES
+#define NUMBER_OF(i)                                                                                                   \
+  (((uint)(first / 16 % batch) * (uint)channels + (uint)(first / 16 / batch / positions * 16 + first % 16 + (i))) *    \
+       (uint)positions +                                                                                               \
+   (uint)(first / 16 / batch % positions))
+#else
+#define NUMBER_OF(i) ((uint)first + (i))
+#endif
 /* Rounded at random by bits that follow from the key. d is below zero for magnitudes of few bits: then numbers beyond
  * 256 are beyond `most` before they are shifted, too. */
 KERNEL scale_error(IN(RAW) raw, IN(RAW) magnitude, IN(int) exponent, IN(uint) key, OUT(char) e, OUT(int) scaled,
-                   index_t count, int bits, int offset) {
+                   index_t count, int bits, int offset, index_t batch, index_t channels, index_t positions) {
   const int width = integer_width((ulong)clamp((long)magnitude[0], 0L, MOST_RAW));
   const int d = width - (bits - 1), most = (1 << (bits - 1)) - 1;
   if (get_global_id(0) == 0) scaled[0] = (int)((long)exponent[0] + offset + d);
@@ -141,7 +150,7 @@ KERNEL scale_error(IN(RAW) raw, IN(RAW) magnitude, IN(int) exponent, IN(uint) ke
   INTEGER_JOIN(RAW, _lanes) value = WITHIN_RAW(LOAD_LANES(RAW, raw + first));
   if (d > 0) {
     uint element[LANES];
-    for (int i = 0; i < LANES; i++) element[i] = key[0] + (uint)first + i;
+    for (int i = 0; i < LANES; i++) element[i] = key[0] + NUMBER_OF(i);
     const INTEGER_JOIN(uint, LANES) u = integer_mix(INTEGER_JOIN(vload, LANES)(0, element));
 #ifdef RAW_LONG
     const long_lanes long_u = INTEGER_JOIN(convert_long, LANES)(u);

@@ -1,0 +1,604 @@
+/* Convolutions, their two gradients and fully connected layers of training in integers (docs/integer-training.md) on
+ * tensor cores: one product of matrices of bytes whose sums have 32 bits,
+ *
+ *   sum(row, column) = sum over blocks k, bytes i < 16 of left[k][row][i] * right[k][column][i]
+ *
+ * Both sides of a tile lie in shared memory as [block of k][row or column][16 bytes], which is how these instructions
+ * read them without conflicts, and the same order lies in memory, so that a tile is made of runs of rows:
+ *
+ *               left: rows                        right: columns                     k
+ *   images      x or the error, samples           weights, packed before             taps, channels in 16s
+ *   FILTER      the error, filters                x, channels of taps                places, samples in 16s
+ *
+ * Images are [channels / 16][place][sample][16 channels], with FILTER [place][samples / 16][channel][16 samples]. One
+ * side, the *image*, is looked up: a tile of it has up to RUNS runs of rows, each of one place (FILTER: one tap), and
+ * with a tap (place) of k that is where its source lies, or outside of the image. Outside there are zeros; STAGE blocks
+ * of k that are outside for the whole tile are left out. */
+#include "common.clh"
+#include "integer.clh"
+
+#ifdef RAW_LONG
+typedef unsigned long long tensor_bits;
+#else
+typedef uint tensor_bits;
+#endif
+struct alignas(16) tensor_word {
+  uint x, y, z, w;
+};
+#define TENSOR_EACH(i, count) _Pragma("unroll") for (int i = 0; i < (count); i++)
+
+/* --- operands in order --------------------------------------------------------------------------------------------- */
+#ifdef ARRANGE
+/* Byte i of 16. */
+inline void tensor_put(tensor_word &word, int i, int value) {
+  uint &part = i < 4 ? word.x : i < 8 ? word.y : i < 12 ? word.z : word.w;
+  part |= (uint)(uchar)value << i % 4 * 8;
+}
+
+/* Weights [filter][channel of the group][tap] as [group][tile of columns][stage][block][column][16]. Columns are
+ * filters, BACKWARD: channels, in the order that threads have them in: BYTES: 16 neighbours, else four. Also clears the
+ * magnitude and the zeros that images have outside. */
+KERNEL tensor_weights(IN(char) w, OUT(tensor_word) out, OUT(tensor_word) zeros, OUT(uint) magnitude, int zero_words,
+                      int magnitude_words, index_t items, index_t filters, index_t channels, index_t taps,
+                      index_t blocks, index_t stages, index_t tiles) {
+  const index_t item = get_global_id(0);
+  if (item < zero_words) zeros[item] = {0, 0, 0, 0};
+  if (item < magnitude_words) magnitude[item] = 0;
+  if (item >= items) return;
+#ifdef BACKWARD
+  const index_t columns = channels, inner = filters, column_step = taps, inner_step = channels * taps;
+#else
+  const index_t columns = filters, inner = channels, column_step = channels * taps, inner_step = taps;
+#endif
+  const int at = (int)(item % TILE_N), m = at % 64, j = m / 8, q = m % 8 / 2, i = m % 2;
+#ifdef BYTES
+  const index_t within = at / 64 * 64 + 16 * q + 2 * j + i;
+#else
+  const index_t within = at / 64 * 64 + 16 * (j / 2) + 4 * q + 2 * (j % 2) + i;
+#endif
+  const index_t block = item / TILE_N % (stages * STAGE), tile = item / TILE_N / (stages * STAGE) % tiles;
+  const index_t group = item / TILE_N / (stages * STAGE) / tiles;
+  const index_t column = tile * TILE_N + within, tap = block / blocks, first = block % blocks * 16;
+  tensor_word word = {0, 0, 0, 0};
+  if (column < columns && tap < taps) {
+    IN(char) from = w + group * filters * channels * taps + column * column_step + first * inner_step + tap;
+    TENSOR_EACH(b, 16)
+    if (first + b < inner) tensor_put(word, b, from[b * inner_step]);
+  }
+  out[item] = word;
+}
+
+/* Channels in blocks [channels / 16][place][sample][16] as samples in blocks [place][samples / 16][channel][16]. A group
+ * of 256 work-items turns 16 squares of 16 x 16 bytes. Squares count samples first, then places, then channels. */
+KERNEL tensor_turn(IN(tensor_word) x, OUT(tensor_word) out, OUT(tensor_word) zeros, OUT(uint) magnitude,
+                   int zero_words, int magnitude_words, index_t squares, index_t batch, index_t places,
+                   index_t channels) {
+  SHARED tensor_word lines[16][17];
+  if ((index_t)get_global_id(0) < zero_words) zeros[get_global_id(0)] = {0, 0, 0, 0};
+  if ((index_t)get_global_id(0) < magnitude_words) magnitude[get_global_id(0)] = 0;
+  const int l = (int)get_local_id(0), mine = l / 16, line = l % 16;
+  const index_t square = (index_t)get_group_id(0) * 16 + mine, sample_blocks = (batch + 15) / 16;
+  const index_t sample = square % sample_blocks, place = square / sample_blocks % places;
+  const index_t block = square / sample_blocks / places, b = sample * 16 + line;
+  const bool there = square < squares && b < batch;
+  lines[mine][line] = there ? x[(block * places + place) * batch + b] : tensor_word{0, 0, 0, 0};
+  __syncthreads();
+  if (square >= squares) return;
+  const uchar *const bytes = (const uchar *)lines[mine] + line;
+  uint words[4];
+  TENSOR_EACH(i, 4)
+  words[i] = bytes[64 * i] | (uint)bytes[64 * i + 16] << 8 | (uint)bytes[64 * i + 32] << 16 |
+             (uint)bytes[64 * i + 48] << 24;
+  out[(place * sample_blocks + sample) * channels + block * 16 + line] = {words[0], words[1], words[2], words[3]};
+}
+
+/* Of plain images, for few channels: what an output looks at side by side, as if it were channels; `inside` of them, of
+ * which each has `taps`. SAMPLES: in the order that sums over samples. An item is a word. */
+KERNEL tensor_windows(IN(char) x, OUT(tensor_word) out, index_t items, index_t batch, index_t inside, index_t taps,
+                      index_t taps2, index_t h, index_t w, index_t oh, index_t ow, index_t mul1, index_t mul2,
+                      index_t step1, index_t step2, index_t begin1, index_t begin2) {
+  const index_t item = get_global_id(0), image = inside / taps * h * w;
+  if (item >= items) return;
+#ifdef SAMPLES
+  const index_t padded = (inside + 15) / 16 * 16, sample_blocks = (batch + 15) / 16, k = item % padded;
+  const index_t place = item / padded / sample_blocks, b = item / padded % sample_blocks * 16;
+#else
+  const index_t b = item % batch, place = item / batch % (oh * ow), k = item / batch / (oh * ow) * 16;
+#endif
+  tensor_word word = {0, 0, 0, 0};
+  TENSOR_EACH(i, 16) {
+#ifdef SAMPLES
+    const index_t which = k, sample = b + i;
+#else
+    const index_t which = k + i, sample = b;
+#endif
+    if (which >= inside || sample >= batch) continue;
+    const index_t tap = which % taps, y = place / ow * mul1 + tap / taps2 * step1 - begin1;
+    const index_t column = place % ow * mul2 + tap % taps2 * step2 - begin2;
+    if (y >= 0 && y < h && column >= 0 && column < w)
+      tensor_put(word, i, x[sample * image + (which / taps * h + y) * w + column]);
+  }
+  out[item] = word;
+}
+#endif
+
+/* --- results --------------------------------------------------------------------------------------------------------
+ * ROUNDED: Q(sum, k, shift) of type T. Else raw, of type T, with a magnitude; or PARTS of 32 bits of slices. */
+#ifdef ROUNDED
+#define FINISHED(sum) clamp(shift > 31 ? 0 : shift > 0 ? ROUND_DOWN(sum, shift) : (sum), least, most)
+#else
+#define FINISHED(sum) (sum)
+#endif
+
+/* Adds the bits of a warp's results to a magnitude. */
+inline uint tensor_or(uint bits) {
+  TENSOR_EACH(i, 5) bits |= __shfl_xor_sync(0xffffffffu, bits, 16 >> i);
+  return bits;
+}
+inline void tensor_add_bits(OUT(uint) magnitude, tensor_bits bits) {
+  TENSOR_EACH(i, (int)(sizeof bits / sizeof(uint))) {
+    const uint part = tensor_or((uint)((unsigned long long)bits >> 32 * i));
+    if (threadIdx.x % 32 == 0 && (part & ~((volatile uint *)magnitude)[i])) atomicOr(magnitude + i, part);
+  }
+}
+inline tensor_bits tensor_abs(T x) {
+  return x < 0 ? -(tensor_bits)x : (tensor_bits)x;
+}
+
+#ifdef JOIN
+#ifdef FILTER
+/* Sums of slices [slice][filter][tap][channel] as [filter][channel][tap]: a group takes `run` channels of a filter. */
+KERNEL tensor_join(IN(int) parts, OUT(T) out, OUT(uint) magnitude, index_t part, index_t slices, index_t channels,
+                   index_t taps, index_t run, int shift, int least, int most) {
+  SHARED T turned[JOIN];
+  const index_t runs = (channels + run - 1) / run, filter = get_group_id(0) / runs;
+  const index_t first = get_group_id(0) % runs * run, some = min(run, channels - first);
+  IN(int) from = parts + filter * channels * taps + first;
+  OUT(T) to = out + (filter * channels + first) * taps;
+  tensor_bits bits = 0;
+  for (index_t i = get_local_id(0); i < some * taps; i += GROUP) {
+    const index_t tap = i / some, c = i % some;
+    T sum = 0;
+    for (index_t s = 0; s < slices; s++) sum += from[s * part + tap * channels + c];
+    turned[c * taps + tap] = sum;
+    bits |= tensor_abs(sum);
+  }
+  __syncthreads();
+  for (index_t i = get_local_id(0); i < some * taps; i += GROUP) to[i] = turned[i];
+  tensor_add_bits(magnitude, bits);
+}
+#else
+/* Sums of slices, element by element. */
+KERNEL tensor_join(IN(int) parts, OUT(T) out, OUT(uint) magnitude, index_t part, index_t slices, int shift, int least,
+                   int most) {
+  const index_t i = get_global_id(0);
+  long sum = 0;
+  if (i < part) {
+    for (index_t s = 0; s < slices; s++) sum += parts[s * part + i];
+#ifdef ROUNDED
+    out[i] = (T)clamp(integer_round(sum, shift), (long)least, (long)most);
+#else
+    out[i] = (T)sum;
+#endif
+  }
+#ifndef ROUNDED
+  tensor_add_bits(magnitude, tensor_abs((T)sum));
+#endif
+}
+#endif
+#endif
+
+/* --- the product ---------------------------------------------------------------------------------------------------- */
+#ifdef SLOTS
+#define TILE_M 128
+#define WARP_M (TILE_M * TILE_N / 512)
+#define RUNS 8
+#define LISTED 1088 /* stages of a slice, at most */
+#define LEFT_BYTES (TILE_M * STAGE * 16)
+#define RIGHT_BYTES (TILE_N * STAGE * 16)
+#define SLOT_BYTES (LEFT_BYTES + RIGHT_BYTES)
+
+/* What all tiles share. Image: where block `b` of k's inner part, source place s and row r of group g lie is
+ * b * of_block + s * of_place + g * of_group + r, in words of 16 bytes. Units are places (FILTER: taps); a tile takes
+ * `rows` rows of some of them, or a part of the rows of one. */
+struct tensor_geometry {
+  index_t units, rows, chunks, per_tile;                 /* chunks of one's rows, or units of a tile */
+  index_t blocks, all_blocks;                            /* of a tap (place); in all */
+  index_t of_block, of_place, of_group;
+  index_t h, w, ow, taps2, mul1, mul2, step1, step2, begin1, begin2, div1, div2;
+};
+
+/* The tile's part of the image: `runs` runs of `rows` rows, from row `first` of unit `unit` on. */
+struct tensor_part {
+  index_t unit, first;
+  int runs, rows;
+};
+
+inline tensor_part tensor_part_of(const tensor_geometry &g, index_t tile, int most) {
+  tensor_part part;
+  if (g.per_tile > 0) {
+    part.unit = tile * g.per_tile, part.first = 0;
+    part.runs = (int)min(g.per_tile, g.units - part.unit), part.rows = (int)g.rows;
+  } else {
+    part.unit = tile / g.chunks, part.first = tile % g.chunks * most;
+    part.runs = 1, part.rows = (int)min((index_t)most, g.rows - part.first);
+  }
+  return part;
+}
+
+/* The source of a run for a block of k, in words, from the group's first on; -1: outside. */
+inline long tensor_source(const tensor_geometry &g, const tensor_part &part, index_t k, int run) {
+  const uint outer = (uint)k / (uint)g.blocks, inner = (uint)k - outer * (uint)g.blocks;
+#ifdef FILTER
+  const uint place = outer, tap = (uint)part.unit + run;
+#else
+  const uint place = (uint)part.unit + run, tap = outer;
+#endif
+  const uint y0 = place / (uint)g.ow, x0 = place - y0 * (uint)g.ow, t1 = tap / (uint)g.taps2;
+  const uint t2 = tap - t1 * (uint)g.taps2;
+  int y = (int)y0 * (int)g.mul1 + (int)t1 * (int)g.step1 - (int)g.begin1;
+  int x = (int)x0 * (int)g.mul2 + (int)t2 * (int)g.step2 - (int)g.begin2;
+#ifdef DIVIDED
+  if (y < 0 || x < 0 || y % (int)g.div1 || x % (int)g.div2) return -1;
+  y /= (int)g.div1, x /= (int)g.div2;
+#endif
+  if (y < 0 || y >= g.h || x < 0 || x >= g.w) return -1;
+  return (long)inner * g.of_block + (long)(y * g.w + x) * g.of_place + part.first;
+}
+
+/* Which stages [begin, end) have something inside, in any order; sums do not depend on it. */
+inline int tensor_list(const tensor_geometry &g, const tensor_part &part, index_t begin, index_t end, ushort *list,
+                       int *count) {
+  if (threadIdx.x == 0) *count = 0;
+  __syncthreads();
+  for (index_t s = begin + (index_t)threadIdx.x; s < end; s += GROUP) {
+    bool inside = false;
+    for (index_t k = s * STAGE; k < min((s + 1) * STAGE, g.all_blocks) && !inside; k++)
+      for (int run = 0; run < part.runs && !inside; run++) inside = tensor_source(g, part, k, run) >= 0;
+    if (inside) list[atomicAdd(count, 1)] = (ushort)(s - begin);
+  }
+  __syncthreads();
+  return *count;
+}
+
+#ifndef EMULATED
+inline uint tensor_shared(const void *at) {
+  return (uint)__cvta_generic_to_shared(at);
+}
+#endif
+#ifdef WGMMA
+/* Hopper: copies by the copy engine, in order of barriers in shared memory; products by warpgroups, right from there. */
+#ifndef EMULATED
+inline void tensor_barrier_init(unsigned long long *barrier, int count) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(tensor_shared(barrier)), "r"(count) : "memory");
+}
+inline void tensor_barrier_fence() {
+  asm volatile("fence.mbarrier_init.release.cluster;\n\tfence.proxy.async;" ::: "memory");
+}
+inline void tensor_barrier_expect(unsigned long long *barrier, int bytes) {
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(tensor_shared(barrier)), "r"(bytes)
+               : "memory");
+}
+inline void tensor_barrier_arrive(unsigned long long *barrier) {
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(tensor_shared(barrier)) : "memory");
+}
+inline void tensor_barrier_wait(unsigned long long *barrier, int parity) {
+  asm volatile("{\n\t.reg .pred done;\n\tagain:\n\t"
+               "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n\t@!done bra again;\n\t}" ::"r"(
+                   tensor_shared(barrier)),
+               "r"(parity)
+               : "memory");
+}
+inline void tensor_copy(void *to, const void *from, int bytes, unsigned long long *barrier) {
+  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
+                   tensor_shared(to)),
+               "l"(from), "r"(bytes), "r"(tensor_shared(barrier))
+               : "memory");
+}
+inline void tensor_open() {
+  asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+}
+inline void tensor_close() {
+  asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+}
+template <int left>
+inline void tensor_await() {
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(left) : "memory");
+}
+#define S4(i) "+r"(s[i]), "+r"(s[i + 1]), "+r"(s[i + 2]), "+r"(s[i + 3])
+#define S16(i) S4(i), S4(i + 4), S4(i + 8), S4(i + 12)
+#define S64(i) S16(i), S16(i + 16), S16(i + 32), S16(i + 48)
+#define N8(a) "%" #a "0, %" #a "1, %" #a "2, %" #a "3, %" #a "4, %" #a "5, %" #a "6, %" #a "7, %" #a "8, %" #a "9, "
+#define N_0_29 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, " N8(1) N8(2)
+/* 64 rows by `columns`, which are TILE_N, 32 bytes of k. */
+template <int columns>
+inline void tensor_multiply_group(int *s, unsigned long long left, unsigned long long right) {
+#if TILE_N == 64
+  asm volatile("{\n\twgmma.mma_async.sync.aligned.m64n64k32.s32.s8.s8 {" N_0_29 "%30, %31}, %32, %33, 1;\n\t}"
+               : S16(0), S16(16)
+               : "l"(left), "l"(right));
+#elif TILE_N == 128
+  asm volatile("{\n\twgmma.mma_async.sync.aligned.m64n128k32.s32.s8.s8 {" N_0_29 N8(3) N8(4)
+                   N8(5) "%60, %61, %62, %63}, %64, %65, 1;\n\t}"
+               : S64(0)
+               : "l"(left), "l"(right));
+#else
+  asm volatile("{\n\twgmma.mma_async.sync.aligned.m64n256k32.s32.s8.s8 {" N_0_29 N8(3) N8(4) N8(5) N8(6) N8(7) N8(8)
+                   N8(9) N8(10) N8(11) "%120, %121, %122, %123, %124, %125, %126, %127}, %128, %129, 1;\n\t}"
+               : S64(0), S64(64)
+               : "l"(left), "l"(right));
+#endif
+}
+#endif
+/* Of [block of k][line][16] with `lines` lines: matrices of 8 lines lie 128 bytes apart, those of the next block
+ * lines * 16. */
+inline unsigned long long tensor_descriptor(const void *at, int lines) {
+  return (unsigned long long)((tensor_shared(at) & 0x3ffff) >> 4) | (unsigned long long)lines << 16 |
+         (unsigned long long)8 << 32;
+}
+#elif !defined(EMULATED)
+/* Since Ampere: words copied one by one without registers in between, products by warps. */
+/* `there`: else zeros. */
+inline void tensor_copy(void *to, const void *from, bool there) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(tensor_shared(to)), "l"(from), "r"(there ? 16 : 0)
+               : "memory");
+}
+inline void tensor_copy_close() {
+  asm volatile("cp.async.commit_group;" ::: "memory");
+}
+template <int left>
+inline void tensor_copy_await() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(left) : "memory");
+}
+inline void tensor_load(uint *out, const void *line) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(out[0]), "=r"(out[1]), "=r"(out[2]), "=r"(out[3])
+               : "r"(tensor_shared(line))
+               : "memory");
+}
+/* 16 rows by 8 columns, 32 bytes of k. */
+inline void tensor_multiply(int *s, const uint *left, const uint *right) {
+  asm volatile("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+               "{%0, %1, %2, %3};"
+               : "+r"(s[0]), "+r"(s[1]), "+r"(s[2]), "+r"(s[3])
+               : "r"(left[0]), "r"(left[1]), "r"(left[2]), "r"(left[3]), "r"(right[0]), "r"(right[1]));
+}
+#endif
+
+/* Results of a row and 64 columns from `column` of the tile on: value 2 j + i of a thread is column 8 j + 2 q + i, q its
+ * place in a quad. */
+struct tensor_target {
+  index_t row_end, column_end;  /* of the tile's rows and columns, what is there; columns in the matrix */
+  index_t first_column, stride; /* FILTER: of a row */
+  index_t places, batch, blocks, block; /* of images: of all channels; the first of the group */
+};
+
+#ifndef FILTER
+/* A row is a sample of a place; the weights' order has put neighbours into one thread. */
+inline tensor_bits tensor_store(const tensor_target &to, const tensor_part &part, OUT(T) out, int row, int column,
+                                int q, const int *v, int shift, int least, int most) {
+  tensor_bits bits = 0;
+  if (row >= part.runs * part.rows) return 0;
+  const int run = row / part.rows;
+  const long line = (part.unit + run) * to.batch + part.first + row - run * part.rows, plane = to.places * to.batch;
+  const index_t first = to.first_column + column;
+#ifdef BYTES
+  alignas(16) T packed[16];
+  TENSOR_EACH(i, 16) packed[i] = (T)FINISHED(v[i]);
+  if (first + 16 * q >= to.column_end) return 0;
+  tensor_word *const at = (tensor_word *)(out + ((to.block + first / 16 + q) * plane + line) * 16);
+  TENSOR_EACH(i, (int)sizeof(T)) at[i] = ((const tensor_word *)packed)[i];
+#else
+  TENSOR_EACH(g, 4) {
+    alignas(16) T packed[4];
+    TENSOR_EACH(i, 4) {
+      packed[i] = (T)FINISHED(v[4 * g + i]);
+#ifndef PARTS
+      bits |= tensor_abs(packed[i]);
+#endif
+    }
+    if (first + 16 * g >= to.column_end) continue;
+    tensor_word *const at = (tensor_word *)(out + ((to.block + first / 16 + g) * plane + line) * 16 + 4 * q);
+    TENSOR_EACH(i, (int)(sizeof(T) / 4)) at[i] = ((const tensor_word *)packed)[i];
+  }
+#endif
+  return bits;
+}
+#else
+/* A row is a filter, columns are neighbours. */
+inline tensor_bits tensor_store(const tensor_target &to, const tensor_part &part, OUT(T) out, int row, int column,
+                                int q, const int *v, int shift, int least, int most) {
+  tensor_bits bits = 0;
+  const int end = part.runs * part.rows;
+  if (row >= to.row_end) return 0;
+  OUT(T) at = out + (long)row * to.stride + to.first_column;
+  TENSOR_EACH(j, 8) {
+    const int c = column + 8 * j + 2 * q;
+    TENSOR_EACH(i, 2)
+    if (c + i < end) {
+      at[c + i] = (T)v[2 * j + i];
+#ifndef PARTS
+      bits |= tensor_abs((T)v[2 * j + i]);
+#endif
+    }
+  }
+  return bits;
+}
+#endif
+
+/* Tiles of the image are in dimension 0, of the fixed side in 1, groups and slices in 2. fixed_rows: of a group, all of
+ * them are fixed_all. Slices have `slice` stages. */
+extern "C" __global__ void __launch_bounds__(GROUP, RESIDENT)
+    tensor_product(IN(tensor_word) image, IN(tensor_word) fixed, IN(tensor_word) zeros, OUT(T) out,
+                   OUT(uint) magnitude, index_t units, index_t rows, index_t chunks, index_t per_tile, index_t blocks_of,
+                   index_t all_blocks, index_t of_block, index_t of_place, index_t of_group, index_t h, index_t w,
+                   index_t ow, index_t taps2, index_t mul1, index_t mul2, index_t step1, index_t step2, index_t begin1,
+                   index_t begin2, index_t div1, index_t div2, index_t fixed_rows, index_t fixed_all, index_t groups,
+                   index_t stages, index_t slice, index_t places, index_t batch, index_t part_size, int shift,
+                   int least, int most) {
+  const tensor_geometry g = {units, rows, chunks, per_tile, blocks_of, all_blocks, of_block, of_place, of_group, h, w,
+                             ow,    taps2, mul1,  mul2,     step1,     step2,      begin1,   begin2,   div1,     div2};
+  DYNAMIC_SHARED(tensor_word, dynamic);
+  SHARED ushort list[LISTED];
+  SHARED int count;
+#ifdef WGMMA
+  SHARED unsigned long long full[SLOTS], empty[SLOTS];
+#else
+  SHARED long sources[SLOTS][STAGE * RUNS];
+#endif
+  uchar *const slots = (uchar *)dynamic;
+  const int l = (int)threadIdx.x, warp = l / 32, lane = l % 32, q = lane % 4;
+  const index_t group = get_group_id(2) % groups, which = get_group_id(2) / groups;
+  const index_t begin = which * slice, end = min(begin + slice, stages), fixed_tile = get_group_id(1);
+#ifdef FILTER
+  const tensor_part part = tensor_part_of(g, (index_t)get_group_id(0), TILE_N);
+  const index_t first_row = fixed_tile * TILE_M;
+  const int fixed_there = (int)min((index_t)TILE_M, fixed_rows - first_row);
+  IN(tensor_word) of_fixed = fixed + group * fixed_rows + first_row;
+  uchar *const image_side = slots + LEFT_BYTES, *const fixed_side = slots;
+  const int image_lines = TILE_N;
+  const tensor_target to = {fixed_there, 0, part.unit * g.rows + part.first, g.units * g.rows, 0, 0, 0, 0};
+  OUT(T) of_out = out + which * part_size + (group * fixed_rows + first_row) * to.stride;
+#else
+  const tensor_part part = tensor_part_of(g, (index_t)get_group_id(0), TILE_M);
+  IN(tensor_word) of_fixed = fixed + (long)(group * (index_t)gridDim.y + fixed_tile) * stages * (STAGE * TILE_N);
+  uchar *const image_side = slots, *const fixed_side = slots + LEFT_BYTES;
+  const int image_lines = TILE_M;
+  const tensor_target to = {0, fixed_rows, fixed_tile * TILE_N, 0, places, batch, 0, group * ((fixed_rows + 15) / 16)};
+  OUT(T) of_out = out + which * part_size;
+#endif
+  IN(tensor_word) of_image = image + group * g.of_group;
+  tensor_bits bits = 0;
+
+#ifdef WGMMA
+  if (l == 0) {
+    TENSOR_EACH(i, SLOTS) tensor_barrier_init(&full[i], 1), tensor_barrier_init(&empty[i], GROUP / 32 - 1);
+    tensor_barrier_fence();
+  }
+  const int there = tensor_list(g, part, begin, end, list, &count);
+  if (warp == GROUP / 32 - 1) {
+    /* The last warp copies: of a block of k each run of the image, and the fixed side. */
+    for (int i = 0; i < there; i++) {
+      const int slot = i % SLOTS, turn = i / SLOTS;
+      const index_t s = begin + list[i];
+      const int blocks = (int)min((index_t)STAGE, g.all_blocks - s * STAGE), items = blocks * part.runs;
+      long sources_of[STAGE * RUNS / 32];
+      TENSOR_EACH(n, STAGE * RUNS / 32) {
+        const int item = lane + 32 * n;
+        if (item < items) sources_of[n] = tensor_source(g, part, s * STAGE + item % blocks, item / blocks);
+      }
+      if (turn) tensor_barrier_wait(&empty[slot], (turn - 1) & 1);
+      uchar *const image_to = image_side + slot * SLOT_BYTES, *const fixed_to = fixed_side + slot * SLOT_BYTES;
+#ifdef FILTER
+      const int fixed_bytes = STAGE * fixed_there * 16; /* what no block of k fills counts as zero on one side */
+#else
+      const int fixed_bytes = RIGHT_BYTES;
+#endif
+      if (lane == 0) tensor_barrier_expect(&full[slot], fixed_bytes + items * part.rows * 16);
+      __syncwarp();
+#ifdef FILTER
+      if (lane < STAGE)
+        tensor_copy(fixed_to + lane * TILE_M * 16,
+                    lane < blocks ? of_fixed + (long)(s * STAGE + lane) * fixed_all : zeros, fixed_there * 16,
+                    &full[slot]);
+#else
+      if (lane == 0) tensor_copy(fixed_to, of_fixed + (long)s * (STAGE * TILE_N), RIGHT_BYTES, &full[slot]);
+#endif
+      TENSOR_EACH(n, STAGE * RUNS / 32) {
+        const int item = lane + 32 * n;
+        if (item < items)
+          tensor_copy(image_to + (item % blocks * image_lines + item / blocks * part.rows) * 16,
+                      sources_of[n] < 0 ? zeros : of_image + sources_of[n], part.rows * 16, &full[slot]);
+      }
+    }
+  } else {
+    int sums[TILE_N / 2];
+    TENSOR_EACH(i, TILE_N / 2) sums[i] = 0;
+    for (int i = 0; i < there; i++) {
+      const int slot = i % SLOTS;
+      const uchar *const left = slots + slot * SLOT_BYTES + warp / 4 * 64 * 16;
+      const uchar *const right = slots + slot * SLOT_BYTES + LEFT_BYTES;
+      tensor_barrier_wait(&full[slot], i / SLOTS & 1);
+      tensor_open();
+      TENSOR_EACH(k, STAGE / 2)
+      tensor_multiply_group<TILE_N>(sums, tensor_descriptor(left + k * 2 * TILE_M * 16, TILE_M),
+                      tensor_descriptor(right + k * 2 * TILE_N * 16, TILE_N));
+      tensor_close();
+      if (i) {
+        tensor_await<1>();
+        if (lane == 0) tensor_barrier_arrive(&empty[(i - 1) % SLOTS]);
+      }
+    }
+    tensor_await<0>();
+    TENSOR_EACH(c, TILE_N / 64)
+    TENSOR_EACH(h, 2) {
+      int v[16];
+      TENSOR_EACH(j, 8) v[2 * j] = sums[32 * c + 4 * j + 2 * h], v[2 * j + 1] = sums[32 * c + 4 * j + 2 * h + 1];
+      bits |= tensor_store(to, part, of_out, warp * 16 + lane / 4 + 8 * h, 64 * c, q, v, shift, least, most);
+    }
+  }
+#else
+  /* Eight warps: 32 rows by 64 columns of 128, or 16 of 64. A slot is filled while those before it are worked on. */
+  const int across = TILE_N / 64, high = WARP_M, warp_row = warp / across * high;
+  const int warp_column = warp % across * 64, there = tensor_list(g, part, begin, end, list, &count);
+  int sums[WARP_M / 16][8][4];
+  TENSOR_EACH(m, high / 16) TENSOR_EACH(n, 8) TENSOR_EACH(i, 4) sums[m][n][i] = 0;
+  for (int i = -(SLOTS - 1); i < there; i++) {
+    const int next = i + SLOTS - 1, slot = next % SLOTS;
+    if (next < there) {
+      const index_t s = begin + list[next];
+      const int blocks = (int)min((index_t)STAGE, g.all_blocks - s * STAGE);
+      if (l < blocks * part.runs)
+        sources[slot][l] = tensor_source(g, part, s * STAGE + l % blocks, l / blocks);
+    }
+    if (i >= 0) tensor_copy_await<SLOTS - 2>();
+    __syncthreads();
+    if (next < there) {
+      const index_t s = begin + list[next];
+      const int blocks = (int)min((index_t)STAGE, g.all_blocks - s * STAGE);
+      uchar *const image_to = image_side + slot * SLOT_BYTES, *const fixed_to = fixed_side + slot * SLOT_BYTES;
+      for (int item = l; item < blocks * image_lines; item += GROUP) {
+        const int line = item % image_lines, block = item / image_lines, run = line / part.rows;
+        const long from = run < part.runs ? sources[slot][run * blocks + block] : -1;
+        tensor_copy(image_to + item * 16, of_image + (from < 0 ? 0 : from + line - run * part.rows), from >= 0);
+      }
+#ifdef FILTER
+      for (int item = l; item < blocks * TILE_M; item += GROUP) {
+        const int line = item % TILE_M;
+        const bool inside = line < fixed_there;
+        tensor_copy(fixed_to + item * 16,
+                    of_fixed + (inside ? (long)(s * STAGE + item / TILE_M) * fixed_all + line : 0), inside);
+      }
+      /* what no block of k fills counts as zero on one side */
+      for (int item = blocks * TILE_M + l; item < STAGE * TILE_M; item += GROUP)
+        tensor_copy(fixed_to + item * 16, of_fixed, false);
+#else
+      for (int item = l; item < STAGE * TILE_N; item += GROUP)
+        tensor_copy(fixed_to + item * 16, of_fixed + (long)s * (STAGE * TILE_N) + item, true);
+#endif
+    }
+    tensor_copy_close();
+    if (i < 0) continue;
+    const uchar *const left = slots + i % SLOTS * SLOT_BYTES, *const right = left + LEFT_BYTES;
+    TENSOR_EACH(k, STAGE / 2) {
+      uint a[WARP_M / 16][4], b[4][4];
+      TENSOR_EACH(m, high / 16)
+      tensor_load(a[m], left + ((2 * k + lane / 16) * TILE_M + warp_row + 16 * m + lane % 16) * 16);
+      TENSOR_EACH(n, 4)
+      tensor_load(b[n], right + ((2 * k + lane / 8 % 2) * TILE_N + warp_column + 16 * n + lane / 16 * 8 + lane % 8) * 16);
+      TENSOR_EACH(m, high / 16)
+      TENSOR_EACH(n, 8) tensor_multiply(sums[m][n], a[m], b[n / 2] + n % 2 * 2);
+    }
+  }
+  TENSOR_EACH(m, high / 16)
+  TENSOR_EACH(h, 2) {
+    int v[16];
+    TENSOR_EACH(j, 8) v[2 * j] = sums[m][j][2 * h], v[2 * j + 1] = sums[m][j][2 * h + 1];
+    bits |= tensor_store(to, part, of_out, warp_row + 16 * m + 8 * h + lane / 4, warp_column, q, v, shift, least, most);
+  }
+#endif
+#if !defined(ROUNDED) && !defined(PARTS)
+  tensor_add_bits(magnitude, bits);
+#endif
+}
+#endif
