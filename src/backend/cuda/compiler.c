@@ -127,6 +127,12 @@ bool braid_cuda_compiler_knows_own(int capability) {
   return capability == kHopper && newest_arch(capability) == kHopper && version >= kKnowsHopper;
 }
 
+const braid_launch_text *braid_cuda_find_text(const char *name) {
+  for (size_t i = 1; i < braid_cuda_text_count; i++)
+    if (strcmp(braid_cuda_texts[i].name, name) == 0) return &braid_cuda_texts[i];
+  return braid_launch_find_text(name);
+}
+
 /* A number with a point or an exponent begins here, and is of double precision? Its length, else 0. */
 static size_t double_constant(const char *text) {
   size_t digits = strspn(text, "0123456789"), length = digits;

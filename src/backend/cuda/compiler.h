@@ -11,6 +11,8 @@
 
 extern const braid_launch_text braid_cuda_texts[]; /* of kernels/cuda: the prelude, then kernels of CUDA alone */
 extern const size_t braid_cuda_text_count;
+/* Of those kernels or of kernels/opencl; NULL: there is none of that name. */
+const braid_launch_text *braid_cuda_find_text(const char *name);
 
 /* UNSUPPORTED: there is none that can be used, and why. */
 BRAID_MUST_CHECK braid_status braid_cuda_compiler_find(void);

@@ -111,16 +111,10 @@ static braid_status find_or_build(braid_cuda_device *device, const braid_launch_
   return status;
 }
 
-static const braid_launch_text *find_text(const char *name) {
-  for (size_t i = 1; i < braid_cuda_text_count; i++)
-    if (strcmp(braid_cuda_texts[i].name, name) == 0) return &braid_cuda_texts[i];
-  return braid_launch_find_text(name);
-}
-
 braid_status braid_cuda_program_find(braid_cuda_device *device, const braid_launch *launch, const char *more_options,
                                      braid_cuda_function *out) {
   *out = NULL;
-  const braid_launch_text *text = find_text(launch->source);
+  const braid_launch_text *text = braid_cuda_find_text(launch->source);
   if (!text) return braid_fail(BRAID_NOT_FOUND, "there is no %s.cl in this library", launch->source);
   braid_text options;
   braid_cuda_module module = NULL;
