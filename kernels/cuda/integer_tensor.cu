@@ -35,9 +35,19 @@ inline void tensor_put(tensor_word &word, int i, int value) {
   part |= (uint)(uchar)value << i % 4 * 8;
 }
 
+/* Which column of a tile stands at place `at`: the order in which threads have them. BYTES: 16 neighbours, else four. */
+inline int tensor_column(int at) {
+  const int m = at % 64, j = m / 8, q = m % 8 / 2, i = m % 2;
+#ifdef BYTES
+  return at / 64 * 64 + 16 * q + 2 * j + i;
+#else
+  return at / 64 * 64 + 16 * (j / 2) + 4 * q + 2 * (j % 2) + i;
+#endif
+}
+
 /* Weights [filter][channel of the group][tap] as [group][tile of columns][stage][block][column][16]. Columns are
- * filters, BACKWARD: channels, in the order that threads have them in: BYTES: 16 neighbours, else four. Also clears the
- * magnitude and the zeros that images have outside. */
+ * filters, BACKWARD: channels. An item is a column and 16 of the others, of all taps. TAPS: so many, side by side with
+ * whole blocks of channels, are loaded at once. Also clears the magnitude and the zeros that images have outside. */
 KERNEL tensor_weights(IN(char) w, OUT(tensor_word) out, OUT(tensor_word) zeros, OUT(uint) magnitude, int zero_words,
                       int magnitude_words, index_t items, index_t filters, index_t channels, index_t taps,
                       index_t blocks, index_t stages, index_t tiles) {
@@ -50,38 +60,52 @@ KERNEL tensor_weights(IN(char) w, OUT(tensor_word) out, OUT(tensor_word) zeros, 
 #else
   const index_t columns = filters, inner = channels, column_step = channels * taps, inner_step = taps;
 #endif
-  const int at = (int)(item % TILE_N), m = at % 64, j = m / 8, q = m % 8 / 2, i = m % 2;
-#ifdef BYTES
-  const index_t within = at / 64 * 64 + 16 * q + 2 * j + i;
-#else
-  const index_t within = at / 64 * 64 + 16 * (j / 2) + 4 * q + 2 * (j % 2) + i;
-#endif
-  const index_t block = item / TILE_N % (stages * STAGE), tile = item / TILE_N / (stages * STAGE) % tiles;
-  const index_t group = item / TILE_N / (stages * STAGE) / tiles;
-  const index_t column = tile * TILE_N + within, tap = block / blocks, first = block % blocks * 16;
-  tensor_word word = {0, 0, 0, 0};
-  if (column < columns && tap < taps) {
-    IN(char) from = w + group * filters * channels * taps + column * column_step + first * inner_step + tap;
-    TENSOR_EACH(b, 16)
-    if (first + b < inner) tensor_put(word, b, from[b * inner_step]);
+  const int at = (int)(item % TILE_N);
+  const index_t block = item / TILE_N % blocks, tile = item / TILE_N / blocks % tiles;
+  const index_t group = item / TILE_N / blocks / tiles, column = tile * TILE_N + tensor_column(at);
+  OUT(tensor_word) to = out + (group * tiles + tile) * stages * (STAGE * TILE_N) + at;
+  IN(char) from = w + group * filters * channels * taps + column * column_step + block * 16 * inner_step;
+  if (block == 0)
+    for (index_t k = taps * blocks; k < stages * STAGE; k++) to[k * TILE_N] = {0, 0, 0, 0};
+#ifdef TAPS
+  uint words[4 * TAPS];
+  TENSOR_EACH(t, TAPS) {
+    const tensor_word word = column < columns ? ((const tensor_word *)from)[t] : tensor_word{0, 0, 0, 0};
+    words[4 * t] = word.x, words[4 * t + 1] = word.y, words[4 * t + 2] = word.z, words[4 * t + 3] = word.w;
   }
-  out[item] = word;
+  TENSOR_EACH(t, TAPS) {
+    tensor_word word = {0, 0, 0, 0};
+    TENSOR_EACH(b, 16) tensor_put(word, b, (int)(words[(b * TAPS + t) / 4] >> (b * TAPS + t) % 4 * 8));
+    to[(t * blocks + block) * TILE_N] = word;
+  }
+#else
+  for (index_t t = 0; t < taps; t++) {
+    tensor_word word = {0, 0, 0, 0};
+    TENSOR_EACH(b, 16)
+    if (column < columns && block * 16 + b < inner) tensor_put(word, b, from[b * inner_step + t]);
+    to[(t * blocks + block) * TILE_N] = word;
+  }
+#endif
 }
 
 /* Channels in blocks [channels / 16][place][sample][16] as samples in blocks [place][samples / 16][channel][16]. A group
- * of 256 work-items turns 16 squares of 16 x 16 bytes. Squares count samples first, then places, then channels. */
-KERNEL tensor_turn(IN(tensor_word) x, OUT(tensor_word) out, OUT(tensor_word) zeros, OUT(uint) magnitude,
-                   int zero_words, int magnitude_words, index_t squares, index_t batch, index_t places,
-                   index_t channels) {
+ * of 256 work-items turns 16 squares of 16 x 16 bytes. Squares count samples first, then places, then channels. The
+ * groups of dimension 1 are two tensors: a, b. Also clears, as weights do. */
+KERNEL tensor_turn(IN(tensor_word) a, IN(tensor_word) b, OUT(tensor_word) out_a, OUT(tensor_word) out_b,
+                   OUT(tensor_word) zeros, OUT(uint) magnitude, int zero_words, int magnitude_words, index_t batch,
+                   index_t places_a, index_t channels_a, index_t places_b, index_t channels_b) {
   SHARED tensor_word lines[16][17];
-  if ((index_t)get_global_id(0) < zero_words) zeros[get_global_id(0)] = {0, 0, 0, 0};
-  if ((index_t)get_global_id(0) < magnitude_words) magnitude[get_global_id(0)] = 0;
+  const bool second = get_group_id(1) > 0;
+  if (!second && (index_t)get_global_id(0) < zero_words) zeros[get_global_id(0)] = {0, 0, 0, 0};
+  if (!second && (index_t)get_global_id(0) < magnitude_words) magnitude[get_global_id(0)] = 0;
+  const index_t places = second ? places_b : places_a, channels = second ? channels_b : channels_a;
   const int l = (int)get_local_id(0), mine = l / 16, line = l % 16;
   const index_t square = (index_t)get_group_id(0) * 16 + mine, sample_blocks = (batch + 15) / 16;
+  const index_t squares = sample_blocks * places * (channels / 16);
   const index_t sample = square % sample_blocks, place = square / sample_blocks % places;
-  const index_t block = square / sample_blocks / places, b = sample * 16 + line;
-  const bool there = square < squares && b < batch;
-  lines[mine][line] = there ? x[(block * places + place) * batch + b] : tensor_word{0, 0, 0, 0};
+  const index_t block = square / sample_blocks / places, at = sample * 16 + line;
+  const bool there = square < squares && at < batch;
+  lines[mine][line] = there ? (second ? b : a)[(block * places + place) * batch + at] : tensor_word{0, 0, 0, 0};
   __syncthreads();
   if (square >= squares) return;
   const uchar *const bytes = (const uchar *)lines[mine] + line;
@@ -89,7 +113,8 @@ KERNEL tensor_turn(IN(tensor_word) x, OUT(tensor_word) out, OUT(tensor_word) zer
   TENSOR_EACH(i, 4)
   words[i] = bytes[64 * i] | (uint)bytes[64 * i + 16] << 8 | (uint)bytes[64 * i + 32] << 16 |
              (uint)bytes[64 * i + 48] << 24;
-  out[(place * sample_blocks + sample) * channels + block * 16 + line] = {words[0], words[1], words[2], words[3]};
+  (second ? out_b : out_a)[(place * sample_blocks + sample) * channels + block * 16 + line] = {words[0], words[1],
+                                                                                              words[2], words[3]};
 }
 
 /* Of plain images, for few channels: what an output looks at side by side, as if it were channels; `inside` of them, of
@@ -159,7 +184,7 @@ KERNEL tensor_join(IN(int) parts, OUT(T) out, OUT(uint) magnitude, index_t part,
   for (index_t i = get_local_id(0); i < some * taps; i += GROUP) {
     const index_t tap = i / some, c = i % some;
     T sum = 0;
-    for (index_t s = 0; s < slices; s++) sum += from[s * part + tap * channels + c];
+    _Pragma("unroll 4") for (index_t s = 0; s < slices; s++) sum += from[s * part + tap * channels + c];
     turned[c * taps + tap] = sum;
     bits |= tensor_abs(sum);
   }
@@ -174,7 +199,7 @@ KERNEL tensor_join(IN(int) parts, OUT(T) out, OUT(uint) magnitude, index_t part,
   const index_t i = get_global_id(0);
   long sum = 0;
   if (i < part) {
-    for (index_t s = 0; s < slices; s++) sum += parts[s * part + i];
+    _Pragma("unroll 4") for (index_t s = 0; s < slices; s++) sum += parts[s * part + i];
 #ifdef ROUNDED
     out[i] = (T)clamp(integer_round(sum, shift), (long)least, (long)most);
 #else

@@ -12,9 +12,9 @@ enum {
   kRows = 128, /* of a tile */
   kRuns = 8,   /* of a tile's image, at most */
   kMostStages = BRAID_INTEGER_PRODUCTS / (kStage * kBytes),
-  kZeros = 256,     /* words: as many as the longest run */
-  kJoinRoom = 2048, /* results that a group turns */
+  kZeros = 256, /* words: as many as the longest run */
   kMostTaps = 1024,
+  kTapsAtOnce = 9, /* of weights */
   kMostSlices = 64,
   kLeastBatch = kRows / kRuns,
   kFewChannels = 16, /* below, windows lie side by side */
@@ -191,11 +191,13 @@ static void add_cleared(braid_launch_planner *p, braid_launch_piece zeros) {
 /* four: threads store four neighbours of 32 bits or more, else 16 smaller ones. */
 static braid_launch_piece add_weights(braid_launch_planner *p, const tensor_product *m, bool four,
                                       braid_launch_piece zeros) {
-  int64_t tiles = fixed_tiles(m, m->wide), items = m->conv.groups * tiles * m->stages * kStage * m->wide;
-  braid_launch_piece piece = reserve_words(p, items);
+  int64_t tiles = fixed_tiles(m, m->wide), items = m->conv.groups * tiles * m->blocks * m->wide;
+  bool side_by_side = m->direction == BRAID_LAUNCH_FORWARD && m->channels % kBytes == 0 && m->taps <= kTapsAtOnce;
+  braid_launch_piece piece = reserve_words(p, m->conv.groups * tiles * m->stages * kStage * m->wide);
   const int64_t numbers[] = {items, m->filters, m->channels, m->taps, m->blocks, m->stages, tiles};
   tensor_begin(p, m, "tensor_weights");
   braid_launch_option(p, "-DARRANGE -DT=int%s", four ? "" : " -DBYTES");
+  if (side_by_side) braid_launch_option(p, "-DTAPS=%lld", (long long)m->taps);
   braid_launch_input(p, 1);
   braid_launch_workspace(p, piece);
   add_cleared(p, zeros);
@@ -204,20 +206,26 @@ static braid_launch_piece add_weights(braid_launch_planner *p, const tensor_prod
   return piece;
 }
 
-/* Images of samples in blocks. */
-static braid_launch_piece add_turned(braid_launch_planner *p, const tensor_product *m, size_t input, int64_t channels,
-                                     int64_t places, braid_launch_piece zeros) {
-  int64_t padded = rounded_up(channels, kBytes), squares = m->blocks * places * (padded / kBytes);
-  braid_launch_piece piece = reserve_words(p, squares * kBytes);
-  const int64_t numbers[] = {squares, m->conv.batch, places, padded};
+/* Images of samples in blocks: the error, and x unless its windows lie side by side already. */
+static void add_turned(braid_launch_planner *p, const tensor_product *m, braid_launch_piece *image,
+                       braid_launch_piece *error, braid_launch_piece zeros) {
+  const braid_window *w = &m->conv.window;
+  int64_t channels = rounded_up(m->conv.inputs, kBytes), filters = rounded_up(m->conv.outputs, kBytes);
+  int64_t inputs = m->windows ? 0 : w->input[1] * w->input[2], outputs = m->results[0] * m->results[1];
+  int64_t image_words = m->blocks * inputs * channels, error_words = m->blocks * outputs * filters;
+  const int64_t numbers[] = {m->conv.batch, outputs, filters, inputs, channels};
+  *error = reserve_words(p, error_words);
+  if (!m->windows) *image = reserve_words(p, image_words);
   tensor_begin(p, m, "tensor_turn");
   braid_launch_option(p, "-DARRANGE -DT=int");
-  braid_launch_input(p, input);
-  braid_launch_workspace(p, piece);
+  braid_launch_input(p, 1);
+  braid_launch_input(p, 0);
+  braid_launch_workspace(p, *error);
+  braid_launch_workspace(p, *image);
   add_cleared(p, zeros);
   add_numbers(p, numbers, sizeof numbers / sizeof *numbers);
-  braid_launch_groups(p, larger(braid_launch_ceil_div(squares * kBytes, kGroup), 1), 1, 1, kGroup);
-  return piece;
+  braid_launch_groups(p, larger(braid_launch_ceil_div(larger(image_words, error_words), kGroup), 1), m->windows ? 1 : 2,
+                      1, kGroup);
 }
 
 static braid_launch_piece add_windows(braid_launch_planner *p, const tensor_product *m) {
@@ -293,12 +301,12 @@ static void add_product_options(braid_launch_planner *p, const tensor_product *m
 
 static void add_join(braid_launch_planner *p, const tensor_product *m, braid_launch_piece parts, int64_t results) {
   bool filter = m->direction == BRAID_LAUNCH_BY_WEIGHTS;
-  int64_t run = smaller(m->channels, kJoinRoom / m->taps);
+  int64_t run = smaller(m->channels, larger(kGroup / m->taps, 1)); /* a result for each work-item */
   int64_t groups =
       filter ? m->conv.outputs * braid_launch_ceil_div(m->channels, run) : braid_launch_ceil_div(results, kGroup);
   const int64_t numbers[] = {results, m->slices, m->channels, m->taps, run};
   tensor_begin(p, m, "tensor_join");
-  braid_launch_option(p, "-DJOIN=%d", kJoinRoom);
+  braid_launch_option(p, "-DJOIN=%d", kMostTaps);
   add_type(p);
   braid_launch_workspace(p, parts);
   braid_launch_output(p, 0);
@@ -360,9 +368,7 @@ static braid_status tensor_plan(const braid_launch_traits *traits, const braid_n
   bool filter = m.direction == BRAID_LAUNCH_BY_WEIGHTS;
   if (m.windows) image = add_windows(&p, &m);
   if (filter) {
-    int64_t inputs = conv.window.input[1] * conv.window.input[2];
-    if (!m.windows) image = add_turned(&p, &m, 0, conv.inputs, inputs, zeros);
-    fixed = add_turned(&p, &m, 1, conv.outputs, m.results[0] * m.results[1], zeros);
+    add_turned(&p, &m, &image, &fixed, zeros);
   } else {
     bool four = m.direction == BRAID_LAUNCH_BY_INPUTS || m.slices > 1;
     fixed = add_weights(&p, &m, four, zeros);
