@@ -502,15 +502,22 @@ extern "C" __global__ void __launch_bounds__(GROUP, RESIDENT)
   }
   const int there = tensor_list(g, part, begin, end, list, &count);
   if (warp == GROUP / 32 - 1) {
-    /* The last warp copies: of a block of k each run of the image, and the fixed side. */
+    /* The last warp copies: of a block of k each run of the image, and the fixed side. Finding a source takes longer than
+     * a stage: where runs are single, lanes find those of some stages at a time. */
+    const bool single = part.runs == 1;
+    long sources_of[STAGE * RUNS / 32];
     for (int i = 0; i < there; i++) {
-      const int slot = i % SLOTS, turn = i / SLOTS;
+      const int slot = i % SLOTS, turn = i / SLOTS, ahead = i % (32 / STAGE);
       const index_t s = begin + list[i];
       const int blocks = (int)min((index_t)STAGE, g.all_blocks - s * STAGE), items = blocks * part.runs;
-      long sources_of[STAGE * RUNS / 32];
-      TENSOR_EACH(n, STAGE * RUNS / 32) {
-        const int item = lane + 32 * n;
-        if (item < items) sources_of[n] = tensor_source(g, part, s * STAGE + item % blocks, item / blocks);
+      if (single && ahead == 0) {
+        const int which = min(i + lane / STAGE, there - 1);
+        sources_of[0] = tensor_source(g, part, (begin + list[which]) * STAGE + lane % STAGE, 0);
+      } else if (!single) {
+        TENSOR_EACH(n, STAGE * RUNS / 32) {
+          const int item = lane + 32 * n;
+          if (item < items) sources_of[n] = tensor_source(g, part, s * STAGE + item % blocks, item / blocks);
+        }
       }
       if (turn) tensor_barrier_wait(&empty[slot], (turn - 1) & 1);
       uchar *const image_to = image_side + slot * SLOT_BYTES, *const fixed_to = fixed_side + slot * SLOT_BYTES;
@@ -530,8 +537,8 @@ extern "C" __global__ void __launch_bounds__(GROUP, RESIDENT)
       if (lane == 0) tensor_copy(fixed_to, of_fixed + (long)s * (STAGE * TILE_N), RIGHT_BYTES, &full[slot]);
 #endif
       TENSOR_EACH(n, STAGE * RUNS / 32) {
-        const int item = lane + 32 * n;
-        if (item < items)
+        const int item = single ? lane - ahead * STAGE : lane + 32 * n;
+        if (item >= 0 && item < items && !(single && n))
           tensor_copy(image_to + (item % blocks * image_lines + item / blocks * part.rows) * 16,
                       sources_of[n] < 0 ? zeros : of_image + sources_of[n], part.rows * 16, &full[slot]);
       }
