@@ -149,12 +149,6 @@ KERNEL tensor_windows(IN(char) x, OUT(tensor_word) out, index_t items, index_t b
 
 /* --- results --------------------------------------------------------------------------------------------------------
  * ROUNDED: Q(sum, k, shift) of type T. Else raw, of type T, with a magnitude; or PARTS of 32 bits of slices. */
-#ifdef ROUNDED
-#define FINISHED(sum) clamp(shift > 31 ? 0 : shift > 0 ? ROUND_DOWN(sum, shift) : (sum), least, most)
-#else
-#define FINISHED(sum) (sum)
-#endif
-
 /* Adds the bits of a warp's results to a magnitude. */
 inline uint tensor_or(uint bits) {
   TENSOR_EACH(i, 5) bits |= __shfl_xor_sync(0xffffffffu, bits, 16 >> i);
@@ -390,40 +384,69 @@ inline void tensor_multiply(int *s, const uint *left, const uint *right) {
 }
 #endif
 
-/* Results of a row and 64 columns from `column` of the tile on: value 2 j + i of a thread is column 8 j + 2 q + i, q its
- * place in a quad. */
+/* What is there of a tile's results, and where they go. */
 struct tensor_target {
-  index_t row_end, column_end;  /* of the tile's rows and columns, what is there; columns in the matrix */
-  index_t first_column, stride; /* FILTER: of a row */
+  index_t row_end, column_end;          /* of the tile's rows; columns in the matrix */
+  index_t first_column, stride;         /* FILTER: of a row */
   index_t places, batch, blocks, block; /* of images: of all channels; the first of the group */
 };
 
+/* Q(sum, k, shift) by one addition: what is shifted out but for its highest bit does not count. A shift beyond 31 gives
+ * 0, as 31 + 1 do. */
+struct tensor_rounding {
+  int before, half, least, most;
+};
+inline int tensor_round(int sum, const tensor_rounding &r) {
+  const int value = ((sum >> r.before) + r.half) >> r.half;
+  return min(max(value, r.least), r.most);
+}
+
+/* A row of the tile in memory: NULL where there is none. */
+inline T *tensor_line(const tensor_target &to, const tensor_part &part, T *out, int row) {
+#ifdef FILTER
+  return row < to.row_end ? out + (long)row * to.stride + to.first_column : NULL;
+#else
+  if (row >= part.runs * part.rows) return NULL;
+  const int run = part.runs > 1 ? row / part.rows : 0;
+  const long line = (long)(part.unit + run) * to.batch + part.first + row - run * part.rows;
+  return out + (to.block + to.first_column / 16) * (long)to.places * to.batch * 16 + line * 16;
+#endif
+}
+
+/* Results of a row and 64 columns from `column` of the tile on: value 2 j + i of a thread is column 8 j + 2 q + i, q its
+ * place in a quad. */
 #ifndef FILTER
 /* A row is a sample of a place; the weights' order has put neighbours into one thread. */
-inline tensor_bits tensor_store(const tensor_target &to, const tensor_part &part, OUT(T) out, int row, int column,
-                                int q, const int *v, int shift, int least, int most) {
+inline tensor_bits tensor_store(const tensor_target &to, const tensor_part &part, T *line, int column, int q,
+                                const int *v, const tensor_rounding &r) {
   tensor_bits bits = 0;
-  if (row >= part.runs * part.rows) return 0;
-  const int run = row / part.rows;
-  const long line = (part.unit + run) * to.batch + part.first + row - run * part.rows, plane = to.places * to.batch;
-  const index_t first = to.first_column + column;
+  const long plane = (long)to.places * to.batch * 16;
+  const index_t left = to.column_end - to.first_column - column;
 #ifdef BYTES
-  alignas(16) T packed[16];
-  TENSOR_EACH(i, 16) packed[i] = (T)FINISHED(v[i]);
-  if (first + 16 * q >= to.column_end) return 0;
-  tensor_word *const at = (tensor_word *)(out + ((to.block + first / 16 + q) * plane + line) * 16);
-  TENSOR_EACH(i, (int)sizeof(T)) at[i] = ((const tensor_word *)packed)[i];
+  if (!line || 16 * q >= left) return 0;
+  tensor_word *const at = (tensor_word *)(line + (column / 16 + q) * plane);
+  TENSOR_EACH(w, (int)sizeof(T)) {
+    uint words[4];
+    TENSOR_EACH(i, 4) {
+      words[i] = 0;
+      TENSOR_EACH(k, 4 / (int)sizeof(T))
+      words[i] |= ((uint)tensor_round(v[(4 * w + i) * (4 / (int)sizeof(T)) + k], r) & (sizeof(T) > 1 ? 0xffff : 0xff))
+                  << 8 * (int)sizeof(T) * k;
+    }
+    at[w] = {words[0], words[1], words[2], words[3]};
+  }
 #else
+  if (!line) return 0;
   TENSOR_EACH(g, 4) {
     alignas(16) T packed[4];
     TENSOR_EACH(i, 4) {
-      packed[i] = (T)FINISHED(v[4 * g + i]);
+      packed[i] = (T)v[4 * g + i];
 #ifndef PARTS
       bits |= tensor_abs(packed[i]);
 #endif
     }
-    if (first + 16 * g >= to.column_end) continue;
-    tensor_word *const at = (tensor_word *)(out + ((to.block + first / 16 + g) * plane + line) * 16 + 4 * q);
+    if (16 * g >= left) continue;
+    tensor_word *const at = (tensor_word *)(line + (column / 16 + g) * plane + 4 * q);
     TENSOR_EACH(i, (int)(sizeof(T) / 4)) at[i] = ((const tensor_word *)packed)[i];
   }
 #endif
@@ -431,21 +454,28 @@ inline tensor_bits tensor_store(const tensor_target &to, const tensor_part &part
 }
 #else
 /* A row is a filter, columns are neighbours. */
-inline tensor_bits tensor_store(const tensor_target &to, const tensor_part &part, OUT(T) out, int row, int column,
-                                int q, const int *v, int shift, int least, int most) {
+struct alignas(2 * sizeof(T)) tensor_pair {
+  T x, y;
+};
+inline tensor_bits tensor_store(const tensor_target &to, const tensor_part &part, T *line, int column, int q,
+                                const int *v, const tensor_rounding &) {
   tensor_bits bits = 0;
   const int end = part.runs * part.rows;
-  if (row >= to.row_end) return 0;
-  OUT(T) at = out + (long)row * to.stride + to.first_column;
+  const bool even = (to.stride | to.first_column | end) % 2 == 0;
+  if (!line) return 0;
   TENSOR_EACH(j, 8) {
     const int c = column + 8 * j + 2 * q;
-    TENSOR_EACH(i, 2)
-    if (c + i < end) {
-      at[c + i] = (T)v[2 * j + i];
-#ifndef PARTS
-      bits |= tensor_abs((T)v[2 * j + i]);
-#endif
+    if (c >= end) continue;
+    const T x = (T)v[2 * j], y = c + 1 < end ? (T)v[2 * j + 1] : 0;
+    if (even)
+      *(tensor_pair *)(line + c) = {x, y};
+    else {
+      line[c] = x;
+      if (c + 1 < end) line[c + 1] = y;
     }
+#ifndef PARTS
+    bits |= tensor_abs(x) | tensor_abs(y);
+#endif
   }
   return bits;
 }
@@ -493,6 +523,7 @@ extern "C" __global__ void __launch_bounds__(GROUP, RESIDENT)
   OUT(T) of_out = out + which * part_size;
 #endif
   IN(tensor_word) of_image = image + group * g.of_group;
+  const tensor_rounding rounding = {min(max(shift - 1, 0), 31), shift > 0, least, most};
   tensor_bits bits = 0;
 
 #ifdef WGMMA
@@ -562,11 +593,13 @@ extern "C" __global__ void __launch_bounds__(GROUP, RESIDENT)
       }
     }
     tensor_await<0>();
-    TENSOR_EACH(c, TILE_N / 64)
     TENSOR_EACH(h, 2) {
-      int v[16];
-      TENSOR_EACH(j, 8) v[2 * j] = sums[32 * c + 4 * j + 2 * h], v[2 * j + 1] = sums[32 * c + 4 * j + 2 * h + 1];
-      bits |= tensor_store(to, part, of_out, warp * 16 + lane / 4 + 8 * h, 64 * c, q, v, shift, least, most);
+      T *const line = tensor_line(to, part, of_out, warp * 16 + lane / 4 + 8 * h);
+      TENSOR_EACH(c, TILE_N / 64) {
+        int v[16];
+        TENSOR_EACH(j, 8) v[2 * j] = sums[32 * c + 4 * j + 2 * h], v[2 * j + 1] = sums[32 * c + 4 * j + 2 * h + 1];
+        bits |= tensor_store(to, part, line, 64 * c, q, v, rounding);
+      }
     }
   }
 #else
@@ -626,7 +659,8 @@ extern "C" __global__ void __launch_bounds__(GROUP, RESIDENT)
   TENSOR_EACH(h, 2) {
     int v[16];
     TENSOR_EACH(j, 8) v[2 * j] = sums[m][j][2 * h], v[2 * j + 1] = sums[m][j][2 * h + 1];
-    bits |= tensor_store(to, part, of_out, warp_row + 16 * m + 8 * h + lane / 4, warp_column, q, v, shift, least, most);
+    bits |= tensor_store(to, part, tensor_line(to, part, of_out, warp_row + 16 * m + 8 * h + lane / 4), warp_column, q,
+                         v, rounding);
   }
 #endif
 #if !defined(ROUNDED) && !defined(PARTS)
