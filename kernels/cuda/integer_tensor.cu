@@ -90,15 +90,19 @@ KERNEL tensor_weights(IN(char) w, OUT(tensor_word) out, OUT(tensor_word) zeros, 
 
 /* Channels in blocks [channels / 16][place][sample][16] as samples in blocks [place][samples / 16][channel][16]. A group
  * of 256 work-items turns 16 squares of 16 x 16 bytes. Squares count samples first, then places, then channels. The
- * groups of dimension 1 are two tensors: a, b. Also clears, as weights do. */
+ * groups of dimension 1 are two tensors: a, b. Where `tile` is not 0, eight blocks of samples of so many channels lie side
+ * by side, [place][samples / 128][channels / tile][8][tile][16]: what a stage of a tile takes is one run. Also clears, as
+ * weights do. */
 KERNEL tensor_turn(IN(tensor_word) a, IN(tensor_word) b, OUT(tensor_word) out_a, OUT(tensor_word) out_b,
                    OUT(tensor_word) zeros, OUT(uint) magnitude, int zero_words, int magnitude_words, index_t batch,
-                   index_t places_a, index_t channels_a, index_t places_b, index_t channels_b) {
+                   index_t places_a, index_t channels_a, index_t tile_a, index_t places_b, index_t channels_b,
+                   index_t tile_b) {
   SHARED tensor_word lines[16][17];
   const bool second = get_group_id(1) > 0;
   if (!second && (index_t)get_global_id(0) < zero_words) zeros[get_global_id(0)] = {0, 0, 0, 0};
   if (!second && (index_t)get_global_id(0) < magnitude_words) magnitude[get_global_id(0)] = 0;
   const index_t places = second ? places_b : places_a, channels = second ? channels_b : channels_a;
+  const index_t tile = second ? tile_b : tile_a;
   const int l = (int)get_local_id(0), mine = l / 16, line = l % 16;
   const index_t square = (index_t)get_group_id(0) * 16 + mine, sample_blocks = (batch + 15) / 16;
   const index_t squares = sample_blocks * places * (channels / 16);
@@ -113,8 +117,10 @@ KERNEL tensor_turn(IN(tensor_word) a, IN(tensor_word) b, OUT(tensor_word) out_a,
   TENSOR_EACH(i, 4)
   words[i] = bytes[64 * i] | (uint)bytes[64 * i + 16] << 8 | (uint)bytes[64 * i + 32] << 16 |
              (uint)bytes[64 * i + 48] << 24;
-  (second ? out_b : out_a)[(place * sample_blocks + sample) * channels + block * 16 + line] = {words[0], words[1],
-                                                                                              words[2], words[3]};
+  const index_t channel = block * 16 + line;
+  const index_t before = tile ? sample / 8 * 8 * channels + (channel / tile * 8 + sample % 8) * tile + channel % tile
+                              : sample * channels + channel;
+  (second ? out_b : out_a)[place * sample_blocks * channels + before] = {words[0], words[1], words[2], words[3]};
 }
 
 /* Of plain images, for few channels: what an output looks at side by side, as if it were channels; `inside` of them, of
@@ -209,6 +215,14 @@ KERNEL tensor_join(IN(int) parts, OUT(T) out, OUT(uint) magnitude, index_t part,
 
 /* --- the product ---------------------------------------------------------------------------------------------------- */
 #ifdef SLOTS
+#ifndef CLUSTER
+#define CLUSTER 1
+#endif
+#if CLUSTER > 1
+#define TENSOR_COPY_FIXED tensor_copy_to_all
+#else
+#define TENSOR_COPY_FIXED tensor_copy
+#endif
 #define TILE_M 128
 #define WARP_M (TILE_M * TILE_N / 512)
 #define RUNS 8
@@ -237,10 +251,10 @@ inline tensor_part tensor_part_of(const tensor_geometry &g, index_t tile, int mo
   tensor_part part;
   if (g.per_tile > 0) {
     part.unit = tile * g.per_tile, part.first = 0;
-    part.runs = (int)min(g.per_tile, g.units - part.unit), part.rows = (int)g.rows;
+    part.runs = (int)max(min(g.per_tile, g.units - part.unit), (index_t)0), part.rows = (int)g.rows;
   } else {
     part.unit = tile / g.chunks, part.first = tile % g.chunks * most;
-    part.runs = 1, part.rows = (int)min((index_t)most, g.rows - part.first);
+    part.runs = part.unit < g.units, part.rows = (int)min((index_t)most, g.rows - part.first);
   }
   return part;
 }
@@ -265,19 +279,38 @@ inline long tensor_source(const tensor_geometry &g, const tensor_part &part, ind
   return (long)inner * g.of_block + (long)(y * g.w + x) * g.of_place + part.first;
 }
 
-/* Which stages [begin, end) have something inside, in any order; sums do not depend on it. */
-inline int tensor_list(const tensor_geometry &g, const tensor_part &part, index_t begin, index_t end, ushort *list,
-                       int *count) {
-  if (threadIdx.x == 0) *count = 0;
-  __syncthreads();
-  for (index_t s = begin + (index_t)threadIdx.x; s < end; s += GROUP) {
-    bool inside = false;
-    for (index_t k = s * STAGE; k < min((s + 1) * STAGE, g.all_blocks) && !inside; k++)
-      for (int run = 0; run < part.runs && !inside; run++) inside = tensor_source(g, part, k, run) >= 0;
-    if (inside) list[atomicAdd(count, 1)] = (ushort)(s - begin);
+/* Has the stage something inside for one of CLUSTER tiles from `tile` on? */
+inline bool tensor_inside(const tensor_geometry &g, index_t tile, int most, index_t stage) {
+  TENSOR_EACH(c, CLUSTER) {
+    const tensor_part part = tensor_part_of(g, tile + c, most);
+    for (index_t k = stage * STAGE; k < min((stage + 1) * STAGE, g.all_blocks); k++)
+      for (int run = 0; run < part.runs; run++)
+        if (tensor_source(g, part, k, run) >= 0) return true;
+  }
+  return false;
+}
+
+/* Which stages [begin, end) are not all outside, in their order, which is the same for all groups of a cluster. */
+inline int tensor_list(const tensor_geometry &g, index_t tile, int most, index_t begin, index_t end, ushort *list,
+                       int *counts) {
+  const int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
+  int all = 0;
+  for (index_t first = begin; first < end; first += GROUP) {
+    const index_t s = first + (index_t)threadIdx.x;
+    const bool inside = s < end && tensor_inside(g, tile, most, s);
+    const uint mask = __ballot_sync(0xffffffffu, inside);
+    __syncthreads();
+    if (lane == 0) counts[warp] = __popc(mask);
+    __syncthreads();
+    int before = all;
+    for (int w = 0; w < GROUP / 32; w++) {
+      if (w < warp) before += counts[w];
+      all += counts[w];
+    }
+    if (inside) list[before + __popc(mask & ((1u << lane) - 1))] = (ushort)(s - begin);
   }
   __syncthreads();
-  return *count;
+  return all;
 }
 
 #ifndef EMULATED
@@ -307,6 +340,28 @@ inline void tensor_barrier_wait(unsigned long long *barrier, int parity) {
                    tensor_shared(barrier)),
                "r"(parity)
                : "memory");
+}
+/* To the same place in all groups of the cluster, for their barriers. */
+inline void tensor_copy_to_all(void *to, const void *from, int bytes, unsigned long long *barrier) {
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1], %2, [%3], %4;" ::
+          "r"(tensor_shared(to)),
+      "l"(from), "r"(bytes), "r"(tensor_shared(barrier)), "h"((ushort)((1 << CLUSTER) - 1))
+      : "memory");
+}
+inline int tensor_rank() {
+  uint rank;
+  asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+  return (int)rank;
+}
+inline void tensor_barrier_arrive_at(unsigned long long *barrier, int rank) {
+  asm volatile("{\n\t.reg .b32 there;\n\tmapa.shared::cluster.u32 there, %0, %1;\n\t"
+               "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [there];\n\t}" ::"r"(tensor_shared(barrier)),
+               "r"(rank)
+               : "memory");
+}
+inline void tensor_meet() {
+  asm volatile("barrier.cluster.arrive.release.aligned;\n\tbarrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
 inline void tensor_copy(void *to, const void *from, int bytes, unsigned long long *barrier) {
   asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
@@ -481,9 +536,15 @@ inline tensor_bits tensor_store(const tensor_target &to, const tensor_part &part
 }
 #endif
 
-/* Tiles of the image are in dimension 0, of the fixed side in 1, groups and slices in 2. fixed_rows: of a group, all of
+#if CLUSTER > 1
+#define OF_CLUSTERS __cluster_dims__(CLUSTER, 1, 1)
+#else
+#define OF_CLUSTERS
+#endif
+/* CLUSTER groups that are neighbours in dimension 0 have the same fixed side: each of them loads a part for all.
+ * Tiles of the image are in dimension 0, of the fixed side in 1, groups and slices in 2. fixed_rows: of a group, all of
  * them are fixed_all. Slices have `slice` stages. */
-extern "C" __global__ void __launch_bounds__(GROUP, RESIDENT)
+extern "C" __global__ void OF_CLUSTERS __launch_bounds__(GROUP, RESIDENT)
     tensor_product(IN(tensor_word) image, IN(tensor_word) fixed, IN(tensor_word) zeros, OUT(T) out,
                    OUT(uint) magnitude, index_t units, index_t rows, index_t chunks, index_t per_tile, index_t blocks_of,
                    index_t all_blocks, index_t of_block, index_t of_place, index_t of_group, index_t h, index_t w,
@@ -495,7 +556,7 @@ extern "C" __global__ void __launch_bounds__(GROUP, RESIDENT)
                              ow,    taps2, mul1,  mul2,     step1,     step2,      begin1,   begin2,   div1,     div2};
   DYNAMIC_SHARED(tensor_word, dynamic);
   SHARED ushort list[LISTED];
-  SHARED int count;
+  SHARED int counts[GROUP / 32];
 #ifdef WGMMA
   SHARED unsigned long long full[SLOTS], empty[SLOTS];
 #else
@@ -528,10 +589,13 @@ extern "C" __global__ void __launch_bounds__(GROUP, RESIDENT)
 
 #ifdef WGMMA
   if (l == 0) {
-    TENSOR_EACH(i, SLOTS) tensor_barrier_init(&full[i], 1), tensor_barrier_init(&empty[i], GROUP / 32 - 1);
+    TENSOR_EACH(i, SLOTS) tensor_barrier_init(&full[i], 1), tensor_barrier_init(&empty[i], (GROUP / 32 - 1) * CLUSTER);
     tensor_barrier_fence();
   }
-  const int there = tensor_list(g, part, begin, end, list, &count);
+  const index_t tile = get_group_id(0);
+  const int there = tensor_list(g, tile - tile % CLUSTER, image_lines, begin, end, list, counts);
+  const int rank = CLUSTER > 1 ? tensor_rank() : 0;
+  if (CLUSTER > 1) tensor_meet();
   if (warp == GROUP / 32 - 1) {
     /* The last warp copies: of a block of k each run of the image, and the fixed side. Finding a source takes longer than
      * a stage: where runs are single, lanes find those of some stages at a time. */
@@ -552,27 +616,46 @@ extern "C" __global__ void __launch_bounds__(GROUP, RESIDENT)
       }
       if (turn) tensor_barrier_wait(&empty[slot], (turn - 1) & 1);
       uchar *const image_to = image_side + slot * SLOT_BYTES, *const fixed_to = fixed_side + slot * SLOT_BYTES;
-#ifdef FILTER
-      const int fixed_bytes = STAGE * fixed_there * 16; /* what no block of k fills counts as zero on one side */
-#else
+#ifndef FILTER
       const int fixed_bytes = RIGHT_BYTES;
+#else
+      const int fixed_bytes = STAGE * fixed_there * 16; /* what no block of k fills counts as zero on one side */
 #endif
       if (lane == 0) tensor_barrier_expect(&full[slot], fixed_bytes + items * part.rows * 16);
       __syncwarp();
-#ifdef FILTER
-      if (lane < STAGE)
-        tensor_copy(fixed_to + lane * TILE_M * 16,
-                    lane < blocks ? of_fixed + (long)(s * STAGE + lane) * fixed_all : zeros, fixed_there * 16,
-                    &full[slot]);
+#ifndef FILTER
+      if (lane == 0)
+        TENSOR_COPY_FIXED(fixed_to + rank * (RIGHT_BYTES / CLUSTER),
+                          of_fixed + (long)s * (STAGE * TILE_N) + rank * (STAGE * TILE_N / CLUSTER),
+                          RIGHT_BYTES / CLUSTER, &full[slot]);
+#elif defined(WHOLE_FIXED)
+      if (lane == 0)
+        TENSOR_COPY_FIXED(fixed_to + rank * (LEFT_BYTES / CLUSTER),
+                          of_fixed + (long)s * STAGE * fixed_all + first_row * (STAGE - 1) +
+                              rank * (STAGE * TILE_M / CLUSTER),
+                          LEFT_BYTES / CLUSTER, &full[slot]);
 #else
-      if (lane == 0) tensor_copy(fixed_to, of_fixed + (long)s * (STAGE * TILE_N), RIGHT_BYTES, &full[slot]);
+      if (lane < STAGE && lane % CLUSTER == rank)
+        TENSOR_COPY_FIXED(fixed_to + lane * TILE_M * 16,
+                          lane < blocks ? of_fixed + (long)(s * STAGE + lane) * fixed_all : zeros, fixed_there * 16,
+                          &full[slot]);
 #endif
-      TENSOR_EACH(n, STAGE * RUNS / 32) {
-        const int item = single ? lane - ahead * STAGE : lane + 32 * n;
-        if (item >= 0 && item < items && !(single && n))
-          tensor_copy(image_to + (item % blocks * image_lines + item / blocks * part.rows) * 16,
-                      sources_of[n] < 0 ? zeros : of_image + sources_of[n], part.rows * 16, &full[slot]);
+#ifdef WHOLE_IMAGE
+      if (lane == ahead * STAGE && items)
+        tensor_copy(image_to, of_image + sources_of[0] + part.first * (STAGE - 1), STAGE * TILE_N * 16, &full[slot]);
+#else
+      if (single && lane / STAGE == ahead && lane % STAGE < blocks)
+        tensor_copy(image_to + lane % STAGE * image_lines * 16, sources_of[0] < 0 ? zeros : of_image + sources_of[0],
+                    part.rows * 16, &full[slot]);
+      if (!single) {
+        TENSOR_EACH(n, STAGE * RUNS / 32) {
+          const int item = lane + 32 * n;
+          if (item < items)
+            tensor_copy(image_to + (item % blocks * image_lines + item / blocks * part.rows) * 16,
+                        sources_of[n] < 0 ? zeros : of_image + sources_of[n], part.rows * 16, &full[slot]);
+        }
       }
+#endif
     }
   } else {
     int sums[TILE_N / 2];
@@ -589,7 +672,10 @@ extern "C" __global__ void __launch_bounds__(GROUP, RESIDENT)
       tensor_close();
       if (i) {
         tensor_await<1>();
-        if (lane == 0) tensor_barrier_arrive(&empty[(i - 1) % SLOTS]);
+        if (CLUSTER > 1 && lane < CLUSTER)
+          tensor_barrier_arrive_at(&empty[(i - 1) % SLOTS], lane);
+        else if (CLUSTER == 1 && lane == 0)
+          tensor_barrier_arrive(&empty[(i - 1) % SLOTS]);
       }
     }
     tensor_await<0>();
@@ -605,7 +691,7 @@ extern "C" __global__ void __launch_bounds__(GROUP, RESIDENT)
 #else
   /* Eight warps: 32 rows by 64 columns of 128, or 16 of 64. A slot is filled while those before it are worked on. */
   const int across = TILE_N / 64, high = WARP_M, warp_row = warp / across * high;
-  const int warp_column = warp % across * 64, there = tensor_list(g, part, begin, end, list, &count);
+  const int warp_column = warp % across * 64, there = tensor_list(g, get_group_id(0), image_lines, begin, end, list, counts);
   int sums[WARP_M / 16][8][4];
   TENSOR_EACH(m, high / 16) TENSOR_EACH(n, 8) TENSOR_EACH(i, 4) sums[m][n][i] = 0;
   for (int i = -(SLOTS - 1); i < there; i++) {
@@ -665,6 +751,9 @@ extern "C" __global__ void __launch_bounds__(GROUP, RESIDENT)
 #endif
 #if !defined(ROUNDED) && !defined(PARTS)
   tensor_add_bits(magnitude, bits);
+#endif
+#ifdef WGMMA
+  if (CLUSTER > 1) tensor_meet(); /* others still arrive at barriers here */
 #endif
 }
 #endif

@@ -42,6 +42,7 @@ typedef struct braid_launch_traits {
   uint32_t vector_width;         /* preferred, of float */
   braid_launch_dot dot;
   braid_launch_tensor tensor;
+  bool clusters;     /* neighbouring work-groups may share local memory, as Hopper's do */
   size_t local_most; /* local memory that a work-group may ask for at the launch; 0: none */
   bool aligned;      /* memory objects begin where vectors may */
   const braid_launch_tuning *tuning;

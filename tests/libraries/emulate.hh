@@ -94,6 +94,14 @@ static unsigned __shfl_xor_sync(unsigned, unsigned value, int mask) {
   return got;
 }
 
+static unsigned __ballot_sync(unsigned, bool is) {
+  const unsigned given = is;
+  unsigned(*all)[8] = emulated_exchange(&given, 1), mask = 0;
+  for (int i = 0; i < kWarp; i++) mask |= all[i][0] << i;
+  __syncwarp();
+  return mask;
+}
+
 // --- functions of the language ---------------------------------------------------------------------------------------
 template <class A, class B>
 static auto min(A a, B b) -> decltype(a + b) {
@@ -105,6 +113,9 @@ static auto max(A a, B b) -> decltype(a + b) {
 }
 static int __clz(int x) {
   return x ? __builtin_clz((unsigned)x) : 32;
+}
+static int __popc(unsigned x) {
+  return __builtin_popcount(x);
 }
 static int __clzll(long long x) {
   return x ? __builtin_clzll((unsigned long long)x) : 64;
@@ -169,6 +180,14 @@ static void tensor_copy(void *to, const void *from, int bytes, unsigned long lon
   std::memcpy(to, from, bytes);
   ((emulated_barrier *)barrier)->bytes -= bytes;
   emulated_advance((emulated_barrier *)barrier);
+}
+// Clusters are not emulated: kernels are asked for without.
+static int tensor_rank() {
+  return 0;
+}
+static void tensor_meet() {}
+static void tensor_barrier_arrive_at(unsigned long long *barrier, int) {
+  tensor_barrier_arrive(barrier);
 }
 static void tensor_copy(void *to, const void *from, bool there) {
   emulated_now->copies.push_back({to, from, there ? 16 : 0, emulated_now->groups});

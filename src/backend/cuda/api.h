@@ -41,6 +41,7 @@ enum { /* CUdevice_attribute */
        BRAID_CUDA_CAPABILITY_MAJOR = 75,
        BRAID_CUDA_CAPABILITY_MINOR = 76,
        BRAID_CUDA_SHARED_PER_BLOCK_AT_MOST = 97,
+       BRAID_CUDA_CLUSTER_LAUNCH = 120,
 };
 
 enum { /* CUfunction_attribute */

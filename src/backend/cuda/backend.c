@@ -120,6 +120,7 @@ static void read_traits(braid_cuda_device *device, const braid_cuda_options *opt
                             .vector_width = 1,
                             .dot = device->capability >= 61 ? BRAID_LAUNCH_DOT_PTX : BRAID_LAUNCH_DOT_PLAIN,
                             .tensor = tensor_of(device->capability, options),
+                            .clusters = attribute_of(cuda, id, BRAID_CUDA_CLUSTER_LAUNCH) != 0,
                             .local_most = (size_t)attribute_of(cuda, id, BRAID_CUDA_SHARED_PER_BLOCK_AT_MOST),
                             .aligned = true};
 }

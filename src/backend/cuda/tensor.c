@@ -15,6 +15,7 @@ enum {
   kZeros = 256, /* words: as many as the longest run */
   kMostTaps = 1024,
   kTapsAtOnce = 9, /* of weights */
+  kCluster = 2,
   kMostSlices = 64,
   kLeastBatch = kRows / kRuns,
   kFewChannels = 16, /* below, windows lie side by side */
@@ -31,7 +32,9 @@ typedef struct tensor_product {
   int64_t channels, filters; /* of a group */
   int64_t taps, results[2];  /* places of what is computed, or of the error */
   int64_t units, lines, fixed, blocks, all_blocks, stages;
-  int64_t wide; /* columns of a tile */
+  int64_t wide;                  /* columns of a tile */
+  int64_t cluster;               /* groups that load their fixed side together */
+  bool whole_image, whole_fixed; /* BY_WEIGHTS: what a stage of a tile takes of that side is one run */
   int64_t slices, slice;
 } tensor_product;
 
@@ -139,6 +142,15 @@ static double cost_of(const braid_launch_traits *traits, const tensor_product *m
   return cost;
 }
 
+/* What the copy engine can take in few, long runs, and what two neighbours can share. */
+static void choose_copies(const braid_launch_traits *traits, tensor_product *m) {
+  bool engine = traits->tensor == BRAID_LAUNCH_TENSOR_WARPGROUPS, filter = m->direction == BRAID_LAUNCH_BY_WEIGHTS;
+  bool whole = engine && filter && m->conv.groups == 1 && m->conv.batch % (kStage * kBytes) == 0;
+  m->whole_fixed = whole && m->fixed % kRows == 0;
+  m->whole_image = whole && !m->windows && m->lines % m->wide == 0;
+  m->cluster = traits->clusters && !filter && image_tiles(m, m->wide) > 1 ? kCluster : 1;
+}
+
 static tensor_tile choose_tile(const braid_launch_traits *traits, tensor_product *m, int64_t results) {
   const tensor_tile *tiles = tiles_of(traits);
   size_t count = traits->tensor == BRAID_LAUNCH_TENSOR_WARPGROUPS ? kWarpgroupSizes : kWarpSizes, best = 0;
@@ -153,6 +165,7 @@ static tensor_tile choose_tile(const braid_launch_traits *traits, tensor_product
   m->wide = tiles[best].wide;
   m->slice = larger(braid_launch_ceil_div(m->stages, best_slices), 1);
   m->slices = larger(braid_launch_ceil_div(m->stages, m->slice), 1);
+  choose_copies(traits, m);
   tensor_tile tile = tiles[best];
   while (tile.slots > 2 && (size_t)tile.slots * slot_bytes(&tile) + kStatic > traits->local_most) tile.slots--;
   return tile;
@@ -213,7 +226,8 @@ static void add_turned(braid_launch_planner *p, const tensor_product *m, braid_l
   int64_t channels = rounded_up(m->conv.inputs, kBytes), filters = rounded_up(m->conv.outputs, kBytes);
   int64_t inputs = m->windows ? 0 : w->input[1] * w->input[2], outputs = m->results[0] * m->results[1];
   int64_t image_words = m->blocks * inputs * channels, error_words = m->blocks * outputs * filters;
-  const int64_t numbers[] = {m->conv.batch, outputs, filters, inputs, channels};
+  const int64_t numbers[] = {
+      m->conv.batch, outputs, filters, m->whole_fixed ? kRows : 0, inputs, channels, m->whole_image ? m->wide : 0};
   *error = reserve_words(p, error_words);
   if (!m->windows) *image = reserve_words(p, image_words);
   tensor_begin(p, m, "tensor_turn");
@@ -295,6 +309,9 @@ static void add_product_options(braid_launch_planner *p, const tensor_product *m
   bool groups = p->traits->tensor == BRAID_LAUNCH_TENSOR_WARPGROUPS;
   braid_launch_option(p, "-DSLOTS=%lld -DRESIDENT=%lld%s", (long long)tile->slots, (long long)tile->resident,
                       groups ? " -DWGMMA" : "");
+  if (m->cluster > 1) braid_launch_option(p, "-DCLUSTER=%lld", (long long)m->cluster);
+  if (m->whole_fixed) braid_launch_option(p, "-DWHOLE_FIXED");
+  if (m->whole_image) braid_launch_option(p, "-DWHOLE_IMAGE");
   if (m->direction == BRAID_LAUNCH_BY_INPUTS && (w->stride[1] > 1 || w->stride[2] > 1))
     braid_launch_option(p, "-DDIVIDED");
 }
@@ -349,7 +366,8 @@ static void add_product(braid_launch_planner *p, const tensor_product *m, const 
   add_rounding(p);
   size_t group = p->traits->tensor == BRAID_LAUNCH_TENSOR_WARPGROUPS ? kGroup + 32 : kGroup;
   p->launch->local_bytes = (size_t)tile->slots * slot_bytes(tile);
-  braid_launch_groups(p, image_tiles(m, m->wide), fixed_tiles(m, m->wide), m->conv.groups * m->slices, group);
+  braid_launch_groups(p, rounded_up(image_tiles(m, m->wide), m->cluster), fixed_tiles(m, m->wide),
+                      m->conv.groups * m->slices, group);
   if (joined) add_join(p, m, parts, results);
 }
 
