@@ -123,34 +123,36 @@ KERNEL tensor_turn(IN(tensor_word) a, IN(tensor_word) b, OUT(tensor_word) out_a,
   (second ? out_b : out_a)[place * sample_blocks * channels + before] = {words[0], words[1], words[2], words[3]};
 }
 
-/* Of plain images, for few channels: what an output looks at side by side, as if it were channels; `inside` of them, of
- * which each has `taps`. SAMPLES: in the order that sums over samples. An item is a word. */
-KERNEL tensor_windows(IN(char) x, OUT(tensor_word) out, index_t items, index_t batch, index_t inside, index_t taps,
-                      index_t taps2, index_t h, index_t w, index_t oh, index_t ow, index_t mul1, index_t mul2,
-                      index_t step1, index_t step2, index_t begin1, index_t begin2) {
-  const index_t item = get_global_id(0), image = inside / taps * h * w;
+/* Of plain images, for few channels: what an output looks at side by side, as if it were channels; INSIDE of them, of
+ * which each has TAPS_OF, TAPS_2 in a line. SAMPLES: in the order that sums over samples. An item is a word; neighbours
+ * are neighbouring places, which read neighbouring elements. */
+#ifdef INSIDE
+KERNEL tensor_windows(IN(char) x, OUT(tensor_word) out, index_t items, index_t batch, index_t h, index_t w, index_t oh,
+                      index_t ow, index_t mul1, index_t mul2, index_t step1, index_t step2, index_t begin1,
+                      index_t begin2) {
+  const index_t item = get_global_id(0), places = oh * ow, image = INSIDE / TAPS_OF * h * w;
   if (item >= items) return;
+  const index_t place = item % places, y0 = place / ow * mul1 - begin1, x0 = place % ow * mul2 - begin2;
 #ifdef SAMPLES
-  const index_t padded = (inside + 15) / 16 * 16, sample_blocks = (batch + 15) / 16, k = item % padded;
-  const index_t place = item / padded / sample_blocks, b = item / padded % sample_blocks * 16;
+  const index_t padded = (INSIDE + 15) / 16 * 16, k = item / places % padded, blocks = (batch + 15) / 16;
+  const index_t sample = item / places / padded * 16, to = (place * blocks + sample / 16) * padded + k;
 #else
-  const index_t b = item % batch, place = item / batch % (oh * ow), k = item / batch / (oh * ow) * 16;
+  const index_t sample = item / places % batch, k = item / places / batch * 16, to = item / places / batch * places * batch + place * batch + sample;
 #endif
   tensor_word word = {0, 0, 0, 0};
   TENSOR_EACH(i, 16) {
 #ifdef SAMPLES
-    const index_t which = k, sample = b + i;
+    const index_t which = k, b = sample + i;
 #else
-    const index_t which = k + i, sample = b;
+    const index_t which = k + i, b = sample;
 #endif
-    if (which >= inside || sample >= batch) continue;
-    const index_t tap = which % taps, y = place / ow * mul1 + tap / taps2 * step1 - begin1;
-    const index_t column = place % ow * mul2 + tap % taps2 * step2 - begin2;
-    if (y >= 0 && y < h && column >= 0 && column < w)
-      tensor_put(word, i, x[sample * image + (which / taps * h + y) * w + column]);
+    const index_t tap = which % TAPS_OF, row = y0 + tap / TAPS_2 * step1, column = x0 + tap % TAPS_2 * step2;
+    const bool there = which < INSIDE && b < batch && row >= 0 && row < h && column >= 0 && column < w;
+    if (there) tensor_put(word, i, x[b * image + (which / TAPS_OF * h + row) * w + column]);
   }
-  out[item] = word;
+  out[to] = word;
 }
+#endif
 #endif
 
 /* --- results --------------------------------------------------------------------------------------------------------

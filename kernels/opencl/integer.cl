@@ -258,6 +258,23 @@ KERNEL error_key(IN(long) step, OUT(uint) key, int seed_low, int seed_high, int 
   _Pragma("unroll") for (int i = 0; i < 4; i++)                                                                        \
     if (i < there)
 #endif
+/* Neighbours from `first` on, of which `there` exist, into an array and back: four at a time where they are whole. Memory
+ * objects begin where fours may. */
+#define FOUR_OF(T, at) (*(GLOBAL INTEGER_JOIN(T, 4) *)(at))
+#define TAKE_FOURS(T, from, parts)                                                                                     \
+  if (there == 4 * COUNTERS) {                                                                                         \
+    for (int i = 0; i < COUNTERS; i++)                                                                                 \
+      vstore4(*(GLOBAL const INTEGER_JOIN(T, 4) *)((from) + first + 4 * i), i, parts);                                 \
+  } else {                                                                                                             \
+    for (int i = 0; i < there; i++) parts[i] = (from)[first + i];                                                      \
+  }
+#define PUT_FOURS(T, parts, to)                                                                                        \
+  if (there == 4 * COUNTERS) {                                                                                         \
+    for (int i = 0; i < COUNTERS; i++) FOUR_OF(T, (to) + first + 4 * i) = vload4(i, parts);                            \
+  } else {                                                                                                             \
+    for (int i = 0; i < there; i++) (to)[first + i] = parts[i];                                                        \
+  }
+
 /* A work-item takes 4 * COUNTERS neighbours. */
 KERNEL update(GLOBAL const P *parameter, IN(RAW) gradient, IN(RAW) magnitude, IN(int) rate, IN(long) step,
               GLOBAL P *out, index_t count, int bits, int slower, int seed_low, int seed_high, int stream) {
@@ -288,17 +305,25 @@ KERNEL momentum(GLOBAL const P *parameter, GLOBAL const short *momentum, IN(RAW)
   const int right = t <= 32 ? 32 - t : 0, left = t <= 32 ? 0 : t - 32;
   uint u[4 * COUNTERS];
   if (t > 0) philox(seed, (uint)step[0], (uint)stream, (ulong)(first / 4), u);
+  P p_of[4 * COUNTERS];
+  short momentum_of[4 * COUNTERS];
+  RAW gradient_of[4 * COUNTERS];
+  TAKE_FOURS(P, parameter, p_of)
+  TAKE_FOURS(short, momentum, momentum_of)
+  TAKE_FOURS(RAW, gradient, gradient_of)
   EACH_OF(i, there) {
-    const long g = clamp((long)gradient[first + i], -MOST_RAW, MOST_RAW);
+    const long g = clamp((long)gradient_of[i], -MOST_RAW, MOST_RAW);
     const long q = t > 0 ? (g + (((long)u[i] >> right) << left)) >> t : g * (1L << -min(t, 0));
     const uint w = mix_word(key[0] + (uint)(first + i));
-    const int p = parameter[first + i];
+    const int p = p_of[i];
     const long decayed = decay ? (long)p * (1L << max(decay_shift, 0)) >> -min(decay_shift, 0) : 0;
-    const long kept = (15 * 4096 * (long)momentum[first + i] + decayed + (w & 0xffff)) >> 16;
+    const long kept = (15 * 4096 * (long)momentum_of[i] + decayed + (w & 0xffff)) >> 16;
     const int v = (int)clamp(kept + clamp(q, -32767L, 32767L), -32767L, 32767L);
-    momentum_out[first + i] = (short)v;
-    out[first + i] = (P)clamp(p - ((v + (int)(w >> 16 & ((1u << f) - 1))) >> f), -most, most);
+    momentum_of[i] = (short)v;
+    p_of[i] = (P)clamp(p - ((v + (int)(w >> 16 & ((1u << f) - 1))) >> f), -most, most);
   }
+  PUT_FOURS(short, momentum_of, momentum_out)
+  PUT_FOURS(P, p_of, out)
 }
 #endif
 #endif

@@ -248,12 +248,11 @@ static braid_launch_piece add_windows(braid_launch_planner *p, const tensor_prod
   int64_t padded = rounded_up(m->channels, kBytes), places = m->results[0] * m->results[1];
   int64_t items = places * (samples ? m->blocks * padded : m->conv.batch * (padded / kBytes));
   braid_launch_piece piece = reserve_words(p, items);
-  const int64_t numbers[] = {items,          m->conv.batch, m->channels,  braid_window_volume(w),
-                             w->kernel[2],   w->input[1],   w->input[2],  w->output[1],
-                             w->output[2],   w->stride[1],  w->stride[2], w->dilation[1],
-                             w->dilation[2], w->begin[1],   w->begin[2]};
+  const int64_t numbers[] = {items,        m->conv.batch, w->input[1],    w->input[2],    w->output[1], w->output[2],
+                             w->stride[1], w->stride[2],  w->dilation[1], w->dilation[2], w->begin[1],  w->begin[2]};
   tensor_begin(p, m, "tensor_windows");
-  braid_launch_option(p, "-DARRANGE -DT=int%s", samples ? " -DSAMPLES" : "");
+  braid_launch_option(p, "-DARRANGE -DT=int -DINSIDE=%lld -DTAPS_OF=%lld -DTAPS_2=%lld%s", (long long)m->channels,
+                      (long long)braid_window_volume(w), (long long)w->kernel[2], samples ? " -DSAMPLES" : "");
   braid_launch_input(p, 0);
   braid_launch_workspace(p, piece);
   add_numbers(p, numbers, sizeof numbers / sizeof *numbers);
