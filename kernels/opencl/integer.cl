@@ -103,6 +103,13 @@ INTEGER_JOIN(uint, LANES) integer_mix(INTEGER_JOIN(uint, LANES) h) {
   return h ^ h >> 16;
 }
 
+/* Of one. */
+uint mix_word(uint h) {
+  h = (h ^ h >> 16) * 0x7feb352du;
+  h = (h ^ h >> 15) * 0x846ca68bu;
+  return h ^ h >> 16;
+}
+
 /* --- errors ------------------------------------------------------------------------------------------------------- */
 KERNEL error_sum(IN(char) a, IN(int) a_exponent, IN(char) b, IN(int) b_exponent, OUT(int) raw, OUT(int) magnitude,
                  OUT(int) exponent, index_t count) {
@@ -130,19 +137,44 @@ LANES_OF(long)
 #define TO_RAWS(x) (x)
 #define WITHIN_RAW(x) (x)
 #endif
-/* Number of lane i from `first` on in the plain order. SAMPLES: they lie as [channels / 16][place][sample][16]. */
-#ifdef SAMPLES
-#define NUMBER_OF(i)                                                                                                   \
-  (((uint)(first / 16 % batch) * (uint)channels + (uint)(first / 16 / batch / positions * 16 + first % 16 + (i))) *    \
-       (uint)positions +                                                                                               \
-   (uint)(first / 16 / batch % positions))
-#else
-#define NUMBER_OF(i) ((uint)first + (i))
-#endif
 /* Rounded at random by bits that follow from the key. d is below zero for magnitudes of few bits: then numbers beyond
  * 256 are beyond `most` before they are shifted, too. */
+#ifdef SAMPLES
+/* Images [channels / 16][place][sample][16]: a work-item takes 16 channels. The key counts in the plain order. */
 KERNEL scale_error(IN(RAW) raw, IN(RAW) magnitude, IN(int) exponent, IN(uint) key, OUT(char) e, OUT(int) scaled,
                    index_t count, int bits, int offset, index_t batch, index_t channels, index_t positions) {
+  const int width = integer_width((ulong)clamp((long)magnitude[0], 0L, MOST_RAW));
+  const int d = width - (bits - 1), most = (1 << (bits - 1)) - 1;
+  const index_t item = get_global_id(0), place = item / batch % positions, first = item / batch / positions * 16;
+  if (item == 0) scaled[0] = (int)((long)exponent[0] + offset + d);
+  if (item >= count / 16) return;
+  const uint number = key[0] + ((uint)(item % batch) * (uint)channels + (uint)first) * (uint)positions + (uint)place;
+  uint words[4];
+  _Pragma("unroll") for (int w = 0; w < 4; w++) {
+    const INTEGER_JOIN(RAW, 4) four = *(GLOBAL const INTEGER_JOIN(RAW, 4) *)(raw + item * 16 + 4 * w);
+    RAW part[4];
+    vstore4(four, 0, part);
+    words[w] = 0;
+    _Pragma("unroll") for (int i = 0; i < 4; i++) {
+      RAW value = WITHIN_RAW(part[i]);
+      const uint u = mix_word(number + (uint)(4 * w + i) * (uint)positions);
+      if (d <= 0) {
+        value = clamp(value, (RAW)-256, (RAW)256) * (RAW)(1 << -d);
+      } else {
+#ifdef RAW_LONG
+        value = (value + (d <= 32 ? (long)u >> (32 - d) : (long)u << (d - 32))) >> d;
+#else
+        value = (value >> d) + (((value & ((1 << d) - 1)) + (int)(u >> (32 - d))) >> d);
+#endif
+      }
+      words[w] |= (uint)(uchar)(char)CLIP(value, (RAW)-most, (RAW)most) << 8 * i;
+    }
+  }
+  vstore4(vload4(0, words), item, (GLOBAL uint *)e);
+}
+#else
+KERNEL scale_error(IN(RAW) raw, IN(RAW) magnitude, IN(int) exponent, IN(uint) key, OUT(char) e, OUT(int) scaled,
+                   index_t count, int bits, int offset) {
   const int width = integer_width((ulong)clamp((long)magnitude[0], 0L, MOST_RAW));
   const int d = width - (bits - 1), most = (1 << (bits - 1)) - 1;
   if (get_global_id(0) == 0) scaled[0] = (int)((long)exponent[0] + offset + d);
@@ -150,7 +182,7 @@ KERNEL scale_error(IN(RAW) raw, IN(RAW) magnitude, IN(int) exponent, IN(uint) ke
   INTEGER_JOIN(RAW, _lanes) value = WITHIN_RAW(LOAD_LANES(RAW, raw + first));
   if (d > 0) {
     uint element[LANES];
-    for (int i = 0; i < LANES; i++) element[i] = key[0] + NUMBER_OF(i);
+    for (int i = 0; i < LANES; i++) element[i] = key[0] + (uint)first + i;
     const INTEGER_JOIN(uint, LANES) u = integer_mix(INTEGER_JOIN(vload, LANES)(0, element));
 #ifdef RAW_LONG
     const long_lanes long_u = INTEGER_JOIN(convert_long, LANES)(u);
@@ -164,6 +196,7 @@ KERNEL scale_error(IN(RAW) raw, IN(RAW) magnitude, IN(int) exponent, IN(uint) ke
   }
   STORE_LANES(char, TO_CHARS(CLIP(value, (RAW)-most, (RAW)most)), e + first);
 }
+#endif
 #endif
 
 /* --- loss: one group ---------------------------------------------------------------------------------------------- */
@@ -193,12 +226,6 @@ KERNEL squared_error(IN(char) y, IN(int) labels, OUT(long) loss, OUT(int) raw, O
 #ifdef WITH_MAGNITUDE
   magnitude[0] = (int)bits;
 #endif
-}
-
-uint mix_word(uint h) {
-  h = (h ^ h >> 16) * 0x7feb352du;
-  h = (h ^ h >> 15) * 0x846ca68bu;
-  return h ^ h >> 16;
 }
 
 /* --- update ------------------------------------------------------------------------------------------------------- */

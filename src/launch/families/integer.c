@@ -6,7 +6,7 @@
 #include "launch/integer.h"
 
 /* Elements of a work-item, and places of a digest that a group takes. */
-enum { kCpuLanes = 16, kLanes = 4, kCpuCounters = 16, kCpuRun = 8192, kRunOfItem = 16 };
+enum { kCpuLanes = 16, kLanes = 4, kCpuCounters = 16, kCpuRun = 8192, kRunOfItem = 16, kBlock = 16 };
 
 static int64_t attr_of(const braid_node_desc *node, const char *name) {
   return braid_attr_int(node->attrs, name, 0);
@@ -162,10 +162,14 @@ static braid_status plan_scale_error(const braid_launch_traits *traits, const br
   braid_launch_index(&p, count_of(node));
   braid_launch_int(&p, attr_of(node, "bits"));
   braid_launch_int(&p, (int32_t)attr_of(node, "offset")); /* exponents wrap at 32 bits */
-  braid_launch_index(&p, raw->rank > 0 ? raw->dims[0] : 1);
-  braid_launch_index(&p, raw->rank > 1 ? raw->dims[1] : 1);
+  if (!braid_launch_is_samples(node)) {
+    add_lanes(&p);
+    return braid_launch_plan_end(&p);
+  }
+  braid_launch_index(&p, raw->dims[0]);
+  braid_launch_index(&p, raw->dims[1]);
   braid_launch_index(&p, braid_launch_positions(raw));
-  add_lanes(&p);
+  add_items(&p, count_of(node), kBlock);
   return braid_launch_plan_end(&p);
 }
 
