@@ -34,15 +34,19 @@ static void test_texts(void **state) {
        "-DARRANGE -DSPREAD -DQUAD=4 -DT_I=64 -DT_B=64 -DTILE_K=16 -DWORK_M=4 -DWORK_N=4 -DDOT_PTX -DT=int"},
       {"integer_pool", "-DSAMPLES -DLANES=1 -DN1=2 -DN2=2 -DS1=2 -DS2=2 -DD1=1 -DD2=1 -DWITH_INDEX -DRESULT=int"},
       {"layout", "-DSAMPLES -DT=uchar"},
-      {"integer_tensor", "-DARRANGE -DT=int -DSTAGE=8 -DTILE_N=128 -DTAPS=9"},
-      {"integer_tensor",
+      {"integer_tensor_operands", "-DARRANGE -DT=int -DSTAGE=8 -DTILE_N=128 -DTAPS=9"},
+      {"integer_tensor_operands",
        "-DARRANGE -DT=int -DSTAGE=8 -DTILE_N=64 -DSAMPLES -DBYTES -DBACKWARD -DINSIDE=27 -DTAPS_OF=9 -DTAPS_2=3"},
-      {"integer_tensor", "-DJOIN=1024 -DT=long -DRAW_LONG -DSTAGE=8 -DTILE_N=128 -DFILTER"},
-      {"integer_tensor", "-DJOIN=1024 -DT=char -DROUNDED -DSTAGE=8 -DTILE_N=128"},
+      {"integer_tensor_operands", "-DJOIN=1024 -DT=long -DRAW_LONG -DSTAGE=8 -DTILE_N=128 -DFILTER"},
+      {"integer_tensor_operands", "-DJOIN=1024 -DT=char -DROUNDED -DSTAGE=8 -DTILE_N=128"},
       {"integer_tensor",
        "-DWGMMA -DGROUP=288 -DT=char -DROUNDED -DBYTES -DSTAGE=8 -DTILE_N=256 -DSLOTS=4 -DRESIDENT=1"},
       {"integer_tensor",
        "-DWGMMA -DGROUP=288 -DT=long -DRAW_LONG -DFILTER -DSTAGE=8 -DTILE_N=64 -DSLOTS=4 -DRESIDENT=2"},
+      {"integer_tensor", "-DWGMMA -DGROUP=288 -DT=int -DPARTS -DFILTER -DSTAGE=8 -DTILE_N=128 -DSLOTS=3 -DRESIDENT=2 "
+                         "-DWHOLE_FIXED -DWHOLE_IMAGE"},
+      {"integer_tensor",
+       "-DWGMMA -DGROUP=288 -DT=int -DBACKWARD -DSTAGE=8 -DTILE_N=256 -DSLOTS=4 -DRESIDENT=1 -DCLUSTER=2"},
       {"integer_tensor", "-DGROUP=256 -DT=int -DBACKWARD -DDIVIDED -DSTAGE=8 -DTILE_N=128 -DSLOTS=3 -DRESIDENT=2"},
   };
   if (braid_cuda_compiler_find() != BRAID_OK) skip_test("nvrtc", "there is no libnvrtc");

@@ -174,7 +174,8 @@ static tensor_tile choose_tile(const braid_launch_traits *traits, tensor_product
 /* --- launches ------------------------------------------------------------------------------------------------------
  */
 static void tensor_begin(braid_launch_planner *p, const tensor_product *m, const char *function) {
-  braid_launch_begin(p, "integer_tensor", function);
+  bool product = strcmp(function, "tensor_product") == 0;
+  braid_launch_begin(p, product ? "integer_tensor" : "integer_tensor_operands", function);
   braid_launch_option(p, "-DSTAGE=%d -DTILE_N=%lld", kStage, (long long)m->wide);
   if (m->direction == BRAID_LAUNCH_BY_WEIGHTS) braid_launch_option(p, "-DFILTER");
   if (m->direction == BRAID_LAUNCH_BY_INPUTS) braid_launch_option(p, "-DBACKWARD");
