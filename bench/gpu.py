@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 """Every check and measurement of a GPU in one call of some minutes, and one table.
 
-  bench/gpu.py --build BUILD [--device cuda0] [--out DIR] [--parts conformance,tests,step,inference] [--jobs N]
+  bench/gpu.py --build BUILD [--device cuda0] [--out DIR] [--parts conformance,tests,int8,step,inference]
+               [--jobs N]
 
 conformance: `braid devices --check`, case by case, several processes side by side, since most of the time goes into
 compiling kernels. tests: the programs of BUILD/tests that judge kernels, networks and gradients, on the device, and
-training in 8-bit integers there and on the CPU, the same hashes. step, inference: times and joules beside PyTorch in the
+training in 8-bit integers there and on the CPU, the same hashes. int8: each product of bytes of a step of the VGG-like
+network, what puts its operands in order too, beside the bare product of matrices of that size by cuBLASLt. step, inference: times and joules beside PyTorch in the
 same run (where this Python has it); joules are those of the card's counter, read before and after, divided by the runs.
 Failures are listed, and the exit status is 1."""
 import argparse
@@ -19,7 +21,7 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 MODELS = os.path.join(HERE, "..", "models")
-TESTS = "cl_products cl_kernels cl_layers cl_conv cl_recurrent cl_integer cl_nets cl_ledger".split()
+TESTS = "cl_products cl_kernels cl_layers cl_conv cl_recurrent cl_integer cuda_tensor cl_nets cl_ledger".split()
 NETS = ("resnet50", "mobilenet2", "vgg16")
 
 
@@ -104,7 +106,7 @@ def conformance(args, failures):
 
 def run_test(args, name):
     program = os.path.join(args.build, "tests", name + "_test")
-    device = args.device if name == "cl_ledger" else args.device + ("," if ":" in args.device else ":") + "libraries=all"
+    device = args.device if name in ("cl_ledger", "cuda_tensor") else args.device + ("," if ":" in args.device else ":") + "libraries=all"
     return run([program], 280, {"BRAID_TEST_OPENCL": device, "CMOCKA_MESSAGE_OUTPUT": "stdout"})
 
 
@@ -222,6 +224,59 @@ def torch_rows(rows, wanted):
         add_row(rows, work, f"PyTorch {mode}, graph", (result if "ms" in result else None, result.get("failed", "")))
 
 
+# Layers of models/vgg-tile.cfg: places of a sample, filters, products of each result.
+LAYERS = ((1024, 128, 27), (1024, 128, 1152), (256, 256, 1152), (256, 256, 2304), (64, 512, 2304), (64, 512, 4608),
+          (1, 1024, 8192), (1, 10, 1024))
+
+INT_MM = r"""
+import json, sys, time, torch
+for rows, columns, inner in json.loads(sys.argv[1]):
+    rows, columns, inner = max(rows, 24), (columns + 7) // 8 * 8, (inner + 7) // 8 * 8
+    a = torch.randint(-127, 128, (rows, inner), device="cuda", dtype=torch.int8)
+    b = torch.randint(-127, 128, (columns, inner), device="cuda", dtype=torch.int8).t()
+    for _ in range(3): torch._int_mm(a, b)
+    torch.cuda.synchronize()
+    start = time.perf_counter()
+    for _ in range(50): torch._int_mm(a, b)
+    torch.cuda.synchronize()
+    print(json.dumps((time.perf_counter() - start) / 50 * 1e6), flush=True)
+"""
+
+
+def product_sizes(batch):
+    """Rows, columns, inner dimension of each kind of product, by layers."""
+    forward = [(batch * places, filters, inner) for places, filters, inner in LAYERS]
+    taps = [9 if places > 1 else 1 for places, _, _ in LAYERS]
+    by_inputs = [(batch * places, inner // t, filters * t) for (places, filters, inner), t in zip(LAYERS, taps)]
+    by_weights = [(filters, inner, batch * places) for places, filters, inner in LAYERS]
+    return {"IntegerConv": forward, "IntegerConvGradInput": by_inputs[1:], "IntegerConvGradFilter": by_weights}
+
+
+def products_of_step(text):
+    """{op: its times, by layers}: gradients are numbered from the last layer on."""
+    found = {}
+    for name, op, us in re.findall(r"^    (\S+) +(IntegerConv\w*) +\S+ +(\d+) us", text, re.M):
+        number = int(re.search(r"\d+", name).group())
+        found.setdefault(op, []).append((number if op == "IntegerConv" else -number, float(us)))
+    return {op: [us for _, us in sorted(times)] for op, times in found.items()}
+
+
+def int8(args, rows, meter):
+    for batch in (128, 1024):
+        program = os.path.join(args.build, "bench", "integer_step_bench")
+        _, text, _ = run([program, "--device", args.device + " cpu", "--batch", str(batch), "--steps", "20", "--nodes",
+                          "200", os.path.join(MODELS, "vgg-tile.cfg")], 200)
+        ours = products_of_step(text.split("  float32: nodes")[0])
+        for op, sizes in product_sizes(batch).items():
+            _, theirs, _ = run([sys.executable, "-c", INT_MM, json.dumps(sizes)], 100)
+            peers = [float(line) for line in theirs.splitlines() if re.fullmatch(r"[\d.]+", line)]
+            for i, size in enumerate(sizes):
+                us, peer = (times[i] if len(times) == len(sizes) else float("nan") for times in (ours.get(op, []), peers))
+                rate = [2e-6 * size[0] * size[1] * size[2] / t for t in (us, peer)]
+                say(f"  b{batch} {op:22} {'x'.join(map(str, size)):22} {us:7.0f} us {rate[0]:5.0f} TOP/s, cuBLASLt "
+                    f"{peer:7.0f} us {rate[1]:5.0f} TOP/s")
+
+
 def add_row(rows, work, name, result):
     row, why = result
     rows.append((work, name, row, why))
@@ -275,7 +330,7 @@ def main():
     parser.add_argument("--build", required=True)
     parser.add_argument("--device", default="cuda0")
     parser.add_argument("--out", default=".")
-    parser.add_argument("--parts", default="conformance,tests,step,inference")
+    parser.add_argument("--parts", default="conformance,tests,int8,step,inference")
     parser.add_argument("--jobs", type=int, default=max(1, (os.cpu_count() or 2) - 2))
     args = parser.parse_args()
     args.braid = os.path.join(args.build, "braid")
@@ -285,7 +340,7 @@ def main():
         started = time.time()
         try:
             {"conformance": lambda: conformance(args, failures), "tests": lambda: tests(args, failures),
-             "step": lambda: step(args, rows, meter), "inference": lambda: inference(args, rows, meter)}[part]()
+             "int8": lambda: int8(args, rows, meter), "step": lambda: step(args, rows, meter), "inference": lambda: inference(args, rows, meter)}[part]()
         except Exception as wrong:  # one part must not keep the others from being seen
             failures.append(f"{part}: {wrong!r}")
         say(f"-- {part}: {time.time() - started:.0f} s")

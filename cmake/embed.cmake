@@ -1,6 +1,7 @@
 # Writes OUT, a C file with the texts of FILES as a table: SYMBOLs and SYMBOL_count of the TYPE that HEADER declares,
-# whose first members are name, text and bytes; REST: its other members. In kernels (kernels/opencl/*.cl) a line
-# #include "NAME.clh" is replaced by that file of the same folder, because the driver's compiler sees no folder.
+# whose first members are name, text and bytes; REST: its other members. In kernels (kernels/opencl/*.cl,
+# kernels/cuda/*.cu) a line #include "NAME.clh" or "NAME.cuh" is replaced by that file of the folder or of
+# kernels/opencl, because the driver's compiler sees no folder.
 set(tables "")
 set(rows "")
 set(count 0)
@@ -9,7 +10,7 @@ foreach(file ${FILES})
   string(MAKE_C_IDENTIFIER ${name} identifier)
   get_filename_component(folder ${file} DIRECTORY)
   file(READ ${file} text)
-  file(GLOB headers ${folder}/*.clh)
+  file(GLOB headers ${folder}/*.clh ${folder}/*.cuh ${folder}/../opencl/*.clh)
   foreach(header ${headers})
     get_filename_component(header_name ${header} NAME)
     file(READ ${header} header_text)

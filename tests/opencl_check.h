@@ -19,7 +19,7 @@
 #include "base/philox.h"
 #include "device/queue.h"
 #include "graph/graph.h"
-#include "launch/recipe.h"
+#include "launch/integer.h"
 #include "registry.h"
 #include "skip.h"
 #include "tensor/layout.h"
@@ -218,6 +218,34 @@ static inline void check_guard(const check_run *r, void *buffer, size_t bytes, c
   free(all);
 }
 
+/* In the layout that the kernel asked for. */
+static inline void check_write_input(const check_run *r, size_t input, void *buffer, size_t bytes) {
+  void *packed = malloc(bytes);
+  assert_non_null(packed);
+  braid_layout_pack(&r->operands[input].desc, braid_tensor_const_data(r->inputs[input]), packed);
+  check_write(buffer, packed, bytes);
+  free(packed);
+}
+
+/* Compares what lies in the layout that the kernel asked for, whose padding is zeros. */
+static inline void check_output(const check_run *r, size_t operand, void *buffer, size_t bytes, const char *how) {
+  braid_tensor *got;
+  braid_desc plain = r->operands[operand].desc;
+  char *packed = malloc(2 * bytes);
+  assert_non_null(packed);
+  plain.layout = BRAID_LAYOUT_PLAIN;
+  CHECK_OK(braid_tensor_create(NULL, &plain, &got));
+  check_read(buffer, packed, bytes);
+  braid_layout_unpack(&r->operands[operand].desc, packed, braid_tensor_data(got));
+  check_same(r, operand - r->desc.input_count, got, how);
+  braid_layout_pack(&r->operands[operand].desc, braid_tensor_const_data(got), packed + bytes);
+  if (memcmp(packed, packed + bytes, bytes) != 0)
+    fail_msg("%s by %s%s: padding of output %zu is not zero", r->desc.op, r->kernel->name, how,
+             operand - r->desc.input_count);
+  braid_tensor_release(got);
+  free(packed);
+}
+
 /* over: which input output 0 lies over; -1: none. */
 static inline void check_kernel(check_run *r, int over) {
   void *prepared, *buffers[2 * CHECK_OPERANDS + 1] = {NULL};
@@ -231,7 +259,7 @@ static inline void check_kernel(check_run *r, int over) {
     size_t bytes = braid_desc_bytes(&r->operands[i].desc);
     bool shared = i == inputs && over >= 0;
     buffers[i] = shared ? buffers[over] : check_buffer(bytes);
-    if (i < inputs && bytes) check_write(buffers[i], braid_tensor_const_data(r->inputs[i]), bytes);
+    if (i < inputs && bytes) check_write_input(r, i, buffers[i], bytes);
     bindings[i] = (braid_binding){buffers[i], NULL, 0, bytes};
   }
   if (info.workspace_bytes) {
@@ -247,11 +275,7 @@ static inline void check_kernel(check_run *r, int over) {
     if (!buffers[i]) continue;
     check_guard(r, buffers[i], bindings[i].bytes, i == operands ? "the workspace, piece" : "output", i - inputs);
     if (i == operands || !bindings[i].bytes) continue;
-    braid_tensor *got;
-    CHECK_OK(braid_tensor_create(NULL, &r->operands[i].desc, &got));
-    check_read(buffers[i], braid_tensor_data(got), bindings[i].bytes);
-    check_same(r, i - inputs, got, over >= 0 ? " in place" : "");
-    braid_tensor_release(got);
+    check_output(r, i, buffers[i], bindings[i].bytes, over >= 0 ? " in place" : "");
   }
   check_on.backend->discard(check_on.self, prepared);
   for (size_t i = 0; i <= operands; i++)
@@ -280,6 +304,36 @@ static inline void check_describe(const check *c, check_run *r) {
                               .outputs = r->operands + node->input_count};
 }
 
+static inline void check_reset_layouts(check_run *r) {
+  for (size_t i = 0; i < 2 * CHECK_OPERANDS; i++) r->operands[i].desc.layout = BRAID_LAYOUT_PLAIN;
+}
+
+/* Operands in the layouts that the kernel asks for where inputs come in `offered`. False: there is nothing to run,
+ * since it makes no difference from PLAIN. */
+static inline bool check_set_layouts(check_run *r, braid_layout offered) {
+  braid_layout layouts[2 * CHECK_OPERANDS];
+  const size_t inputs = r->desc.input_count, operands = inputs + r->desc.output_count;
+  if (!r->kernel->layouts) return false;
+  bool differs = offered == BRAID_LAYOUT_PLAIN;
+  for (size_t i = 0; i < operands; i++) layouts[i] = i < inputs && r->operands[i].desc.rank >= 2 ? offered : 0;
+  r->kernel->layouts(&r->desc, layouts, layouts + inputs);
+  for (size_t i = 0; i < operands; i++) {
+    differs |= r->operands[i].present && r->operands[i].desc.layout != layouts[i];
+    if (r->operands[i].present) CHECK_OK(braid_desc_set_layout(&r->operands[i].desc, layouts[i]));
+  }
+  return differs;
+}
+
+/* Into memory of its own, and over each input that it may lie over. Returns 1. */
+static inline size_t check_ways(check_run *r) {
+  check_kernel(r, -1);
+  for (uint32_t over = 0; over < r->desc.input_count && over < 32; over++)
+    if ((r->kernel->in_place >> over & 1) && r->operands[over].present &&
+        braid_layout_same_places(&r->operands[over].desc, &r->desc.outputs[0].desc))
+      check_kernel(r, (int)over);
+  return 1;
+}
+
 /* Runs the node by every kernel that takes it and frees the graph. At least one must. */
 static inline void check_end(check *c, double tolerance) {
   check_run r = {.tolerance = tolerance};
@@ -293,13 +347,12 @@ static inline void check_end(check *c, double tolerance) {
     if (strcmp(kernels[i]->op, r.desc.op) != 0 || (c->only && !strstr(kernels[i]->name, c->only))) continue;
     if (kernels[i]->match && !kernels[i]->match(&r.desc, why, sizeof why)) continue;
     const braid_launch_kernel *own = kernels[i]->implementation;
-    if (own->foreign && !check_on.backend->match(check_on.self, kernels[i], &r.desc, why, sizeof why)) continue;
-    check_kernel(&r, -1);
-    c->runs++;
-    for (uint32_t over = 0; over < r.desc.input_count && over < 32; over++)
-      if ((kernels[i]->in_place >> over & 1) && r.operands[over].present &&
-          braid_layout_same_places(&r.operands[over].desc, &r.desc.outputs[0].desc))
-        check_kernel(&r, (int)over);
+    if ((own->foreign || kernels[i]->layouts) &&
+        !check_on.backend->match(check_on.self, kernels[i], &r.desc, why, sizeof why))
+      continue;
+    if (check_set_layouts(&r, BRAID_LAYOUT_PLAIN) || !kernels[i]->layouts) c->runs += check_ways(&r);
+    if (kernels[i]->layouts && check_set_layouts(&r, BRAID_LAUNCH_SAMPLES)) c->runs += check_ways(&r);
+    check_reset_layouts(&r);
   }
   if (!c->runs) fail_msg("no kernel takes %s", r.desc.op);
   for (size_t i = 0; i < CHECK_OPERANDS; i++) braid_tensor_release(r.expected[i]);

@@ -10,6 +10,9 @@
 #define __kernel extern "C" __global__
 #define restrict __restrict__
 #define SHARED __shared__
+#ifndef DYNAMIC_SHARED
+#define DYNAMIC_SHARED(type, name) extern __shared__ type name[]
+#endif
 #define MAKE(type) type
 #define CHOOSE(which, a, b) braid_choose(which, a, b)
 #define INFINITY __int_as_float(0x7f800000)

@@ -103,6 +103,13 @@ INTEGER_JOIN(uint, LANES) integer_mix(INTEGER_JOIN(uint, LANES) h) {
   return h ^ h >> 16;
 }
 
+/* Of one. */
+uint mix_word(uint h) {
+  h = (h ^ h >> 16) * 0x7feb352du;
+  h = (h ^ h >> 15) * 0x846ca68bu;
+  return h ^ h >> 16;
+}
+
 /* --- errors ------------------------------------------------------------------------------------------------------- */
 KERNEL error_sum(IN(char) a, IN(int) a_exponent, IN(char) b, IN(int) b_exponent, OUT(int) raw, OUT(int) magnitude,
                  OUT(int) exponent, index_t count) {
@@ -132,6 +139,40 @@ LANES_OF(long)
 #endif
 /* Rounded at random by bits that follow from the key. d is below zero for magnitudes of few bits: then numbers beyond
  * 256 are beyond `most` before they are shifted, too. */
+#ifdef SAMPLES
+/* Images [channels / 16][place][sample][16]: a work-item takes 16 channels. The key counts in the plain order. */
+KERNEL scale_error(IN(RAW) raw, IN(RAW) magnitude, IN(int) exponent, IN(uint) key, OUT(char) e, OUT(int) scaled,
+                   index_t count, int bits, int offset, index_t batch, index_t channels, index_t positions) {
+  const int width = integer_width((ulong)clamp((long)magnitude[0], 0L, MOST_RAW));
+  const int d = width - (bits - 1), most = (1 << (bits - 1)) - 1;
+  const index_t item = get_global_id(0), place = item / batch % positions, first = item / batch / positions * 16;
+  if (item == 0) scaled[0] = (int)((long)exponent[0] + offset + d);
+  if (item >= count / 16) return;
+  const uint number = key[0] + ((uint)(item % batch) * (uint)channels + (uint)first) * (uint)positions + (uint)place;
+  uint words[4];
+  _Pragma("unroll") for (int w = 0; w < 4; w++) {
+    const INTEGER_JOIN(RAW, 4) four = *(GLOBAL const INTEGER_JOIN(RAW, 4) *)(raw + item * 16 + 4 * w);
+    RAW part[4];
+    vstore4(four, 0, part);
+    words[w] = 0;
+    _Pragma("unroll") for (int i = 0; i < 4; i++) {
+      RAW value = WITHIN_RAW(part[i]);
+      const uint u = mix_word(number + (uint)(4 * w + i) * (uint)positions);
+      if (d <= 0) {
+        value = clamp(value, (RAW)-256, (RAW)256) * (RAW)(1 << -d);
+      } else {
+#ifdef RAW_LONG
+        value = (value + (d <= 32 ? (long)u >> (32 - d) : (long)u << (d - 32))) >> d;
+#else
+        value = (value >> d) + (((value & ((1 << d) - 1)) + (int)(u >> (32 - d))) >> d);
+#endif
+      }
+      words[w] |= (uint)(uchar)(char)CLIP(value, (RAW)-most, (RAW)most) << 8 * i;
+    }
+  }
+  vstore4(vload4(0, words), item, (GLOBAL uint *)e);
+}
+#else
 KERNEL scale_error(IN(RAW) raw, IN(RAW) magnitude, IN(int) exponent, IN(uint) key, OUT(char) e, OUT(int) scaled,
                    index_t count, int bits, int offset) {
   const int width = integer_width((ulong)clamp((long)magnitude[0], 0L, MOST_RAW));
@@ -155,6 +196,7 @@ KERNEL scale_error(IN(RAW) raw, IN(RAW) magnitude, IN(int) exponent, IN(uint) ke
   }
   STORE_LANES(char, TO_CHARS(CLIP(value, (RAW)-most, (RAW)most)), e + first);
 }
+#endif
 #endif
 
 /* --- loss: one group ---------------------------------------------------------------------------------------------- */
@@ -184,12 +226,6 @@ KERNEL squared_error(IN(char) y, IN(int) labels, OUT(long) loss, OUT(int) raw, O
 #ifdef WITH_MAGNITUDE
   magnitude[0] = (int)bits;
 #endif
-}
-
-uint mix_word(uint h) {
-  h = (h ^ h >> 16) * 0x7feb352du;
-  h = (h ^ h >> 15) * 0x846ca68bu;
-  return h ^ h >> 16;
 }
 
 /* --- update ------------------------------------------------------------------------------------------------------- */
@@ -249,6 +285,23 @@ KERNEL error_key(IN(long) step, OUT(uint) key, int seed_low, int seed_high, int 
   _Pragma("unroll") for (int i = 0; i < 4; i++)                                                                        \
     if (i < there)
 #endif
+/* Neighbours from `first` on, of which `there` exist, into an array and back: four at a time where they are whole. Memory
+ * objects begin where fours may. */
+#define FOUR_OF(T, at) (*(GLOBAL INTEGER_JOIN(T, 4) *)(at))
+#define TAKE_FOURS(T, from, parts)                                                                                     \
+  if (there == 4 * COUNTERS) {                                                                                         \
+    for (int i = 0; i < COUNTERS; i++)                                                                                 \
+      vstore4(*(GLOBAL const INTEGER_JOIN(T, 4) *)((from) + first + 4 * i), i, parts);                                 \
+  } else {                                                                                                             \
+    for (int i = 0; i < there; i++) parts[i] = (from)[first + i];                                                      \
+  }
+#define PUT_FOURS(T, parts, to)                                                                                        \
+  if (there == 4 * COUNTERS) {                                                                                         \
+    for (int i = 0; i < COUNTERS; i++) FOUR_OF(T, (to) + first + 4 * i) = vload4(i, parts);                            \
+  } else {                                                                                                             \
+    for (int i = 0; i < there; i++) (to)[first + i] = parts[i];                                                        \
+  }
+
 /* A work-item takes 4 * COUNTERS neighbours. */
 KERNEL update(GLOBAL const P *parameter, IN(RAW) gradient, IN(RAW) magnitude, IN(int) rate, IN(long) step,
               GLOBAL P *out, index_t count, int bits, int slower, int seed_low, int seed_high, int stream) {
@@ -279,17 +332,25 @@ KERNEL momentum(GLOBAL const P *parameter, GLOBAL const short *momentum, IN(RAW)
   const int right = t <= 32 ? 32 - t : 0, left = t <= 32 ? 0 : t - 32;
   uint u[4 * COUNTERS];
   if (t > 0) philox(seed, (uint)step[0], (uint)stream, (ulong)(first / 4), u);
+  P p_of[4 * COUNTERS];
+  short momentum_of[4 * COUNTERS];
+  RAW gradient_of[4 * COUNTERS];
+  TAKE_FOURS(P, parameter, p_of)
+  TAKE_FOURS(short, momentum, momentum_of)
+  TAKE_FOURS(RAW, gradient, gradient_of)
   EACH_OF(i, there) {
-    const long g = clamp((long)gradient[first + i], -MOST_RAW, MOST_RAW);
+    const long g = clamp((long)gradient_of[i], -MOST_RAW, MOST_RAW);
     const long q = t > 0 ? (g + (((long)u[i] >> right) << left)) >> t : g * (1L << -min(t, 0));
     const uint w = mix_word(key[0] + (uint)(first + i));
-    const int p = parameter[first + i];
+    const int p = p_of[i];
     const long decayed = decay ? (long)p * (1L << max(decay_shift, 0)) >> -min(decay_shift, 0) : 0;
-    const long kept = (15 * 4096 * (long)momentum[first + i] + decayed + (w & 0xffff)) >> 16;
+    const long kept = (15 * 4096 * (long)momentum_of[i] + decayed + (w & 0xffff)) >> 16;
     const int v = (int)clamp(kept + clamp(q, -32767L, 32767L), -32767L, 32767L);
-    momentum_out[first + i] = (short)v;
-    out[first + i] = (P)clamp(p - ((v + (int)(w >> 16 & ((1u << f) - 1))) >> f), -most, most);
+    momentum_of[i] = (short)v;
+    p_of[i] = (P)clamp(p - ((v + (int)(w >> 16 & ((1u << f) - 1))) >> f), -most, most);
   }
+  PUT_FOURS(short, momentum_of, momentum_out)
+  PUT_FOURS(P, p_of, out)
 }
 #endif
 #endif

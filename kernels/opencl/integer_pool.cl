@@ -27,6 +27,106 @@
     }                                                                                                                  \
   }
 
+#ifdef SAMPLES
+/* Images [channels / 16][place][sample][16]: a work-item makes 16 neighbours, of which a place has `line` times as many.
+ * x, y: places of what is made, of which a plane has `lines` by `length`. */
+#define FIND_WORDS(lines, length)                                                                                      \
+  const index_t item = get_global_id(0), word = item % line, x1 = item / line % (length);                              \
+  const index_t y1 = item / line / (length) % (lines), plane = item / line / (length) / (lines);
+#define WORDS_AT(from, lines, length, row, column)                                                                     \
+  ((GLOBAL const uint4 *)(from))[((plane * (lines) + (row)) * (length) + (column)) * line + word]
+#define TAKE_APART(words, parts) const uint parts[4] = {(words).s0, (words).s1, (words).s2, (words).s3};
+#define BYTE_OF(parts, i) ((int)(char)((parts)[(i) / 4] >> 8 * ((i) % 4)))
+#define EACH_BYTE _Pragma("unroll") for (int i = 0; i < 16; i++)
+
+KERNEL max_pool(IN(char) x, OUT(char) y, OUT(uchar) index, index_t planes, index_t h, index_t w, index_t oh, index_t ow,
+                index_t b1, index_t b2, index_t line, index_t channels) {
+  FIND_WORDS(oh, ow)
+  if (plane >= planes) return;
+  int best[16], place[16];
+  EACH_BYTE best[i] = PADDING, place[i] = 0;
+  for (int k1 = 0; k1 < N1; k1++)
+    for (int k2 = 0; k2 < N2; k2++) {
+      const index_t row = y1 * S1 + k1 * D1 - b1, column = x1 * S2 + k2 * D2 - b2;
+      if (row < 0 || row >= h || column < 0 || column >= w) continue;
+      TAKE_APART(WORDS_AT(x, h, w, row, column), parts)
+      EACH_BYTE {
+        const int value = BYTE_OF(parts, i);
+        place[i] = value > best[i] ? k1 * N2 + k2 : place[i];
+        best[i] = max(value, best[i]);
+      }
+    }
+  uint values[4] = {0, 0, 0, 0}, places[4] = {0, 0, 0, 0};
+  EACH_BYTE {
+    values[i / 4] |= (uint)(uchar)(best[i] == PADDING ? 0 : best[i]) << 8 * (i % 4);
+    places[i / 4] |= plane * 16 + i < channels ? (uint)place[i] << 8 * (i % 4) : 0;
+  }
+  vstore4(vload4(0, values), item, (GLOBAL uint *)y);
+#ifdef WITH_INDEX
+  vstore4(vload4(0, places), item, (GLOBAL uint *)index);
+#endif
+}
+
+KERNEL average_pool(IN(char) x, OUT(char) y, index_t planes, index_t h, index_t w, index_t oh, index_t ow, index_t b1,
+                    index_t b2, index_t line) {
+  FIND_WORDS(oh, ow)
+  if (plane >= planes) return;
+  int sum[16];
+  EACH_BYTE sum[i] = 0;
+  for (int k1 = 0; k1 < N1; k1++)
+    for (int k2 = 0; k2 < N2; k2++) {
+      const index_t row = y1 * S1 + k1 * D1 - b1, column = x1 * S2 + k2 * D2 - b2;
+      const bool inside = row >= 0 && row < h && column >= 0 && column < w;
+      if (!inside) {
+        EACH_BYTE sum[i] += PADDING;
+        continue;
+      }
+      TAKE_APART(WORDS_AT(x, h, w, row, column), parts)
+      EACH_BYTE sum[i] += BYTE_OF(parts, i);
+    }
+  uint values[4] = {0, 0, 0, 0};
+  EACH_BYTE values[i / 4] |= (uint)(uchar)integer_near(sum[i], N1 * N2) << 8 * (i % 4);
+  vstore4(vload4(0, values), item, (GLOBAL uint *)y);
+}
+
+#ifdef RESULT
+KERNEL pool_grad(IN(char) e, IN(uchar) index, OUT(RESULT) out, OUT(int) magnitude, index_t planes, index_t h, index_t w,
+                 index_t oh, index_t ow, index_t b1, index_t b2, index_t line) {
+#ifdef WITH_MAGNITUDE
+  SHARED uint parts_of_group[GROUP];
+#endif
+  FIND_WORDS(h, w)
+  int sum[16];
+  EACH_BYTE sum[i] = 0;
+  for (int k1 = 0; k1 < N1 && plane < planes; k1++)
+    for (int k2 = 0; k2 < N2; k2++) {
+      const index_t above = y1 + b1 - k1 * D1, left = x1 + b2 - k2 * D2;
+      if (above < 0 || above % S1 || above / S1 >= oh || left < 0 || left % S2 || left / S2 >= ow) continue;
+      TAKE_APART(WORDS_AT(e, oh, ow, above / S1, left / S2), parts)
+#ifdef WITH_INDEX
+      TAKE_APART(WORDS_AT(index, oh, ow, above / S1, left / S2), places)
+      EACH_BYTE sum[i] += (uchar)BYTE_OF(places, i) == k1 * N2 + k2 ? BYTE_OF(parts, i) : 0;
+#else
+      EACH_BYTE sum[i] += BYTE_OF(parts, i);
+#endif
+    }
+  uint bits = 0;
+  if (plane < planes) {
+#ifdef RESULT_CHAR
+    uint values[4] = {0, 0, 0, 0};
+    EACH_BYTE values[i / 4] |= (uint)(uchar)sum[i] << 8 * (i % 4);
+    vstore4(vload4(0, values), item, (GLOBAL uint *)out);
+#else
+    for (int i = 0; i < 4; i++) vstore4(vload4(i, sum), item * 4 + i, out);
+#endif
+    EACH_BYTE bits |= abs(sum[i]);
+  }
+#ifdef WITH_MAGNITUDE
+  ADD_TO_MAGNITUDE_INT(magnitude, bits, parts_of_group)
+#endif
+}
+#endif
+#else
 #ifdef PAIRS
 /* Windows of one or two columns side by side, in vectors: lines are even, there is no padding beside them. A word has
  * two neighbours. */
@@ -181,5 +281,6 @@ KERNEL pool_grad(IN(char) e, IN(uchar) index, OUT(RESULT) out, OUT(int) magnitud
   ADD_TO_MAGNITUDE_INT(magnitude, bits, parts)
 #endif
 }
+#endif
 #endif
 #endif

@@ -13,6 +13,22 @@ __kernel void layout_convert(const __global T *x, __global T *y, long channels, 
 }
 #endif
 
+#ifdef SAMPLES
+/* Images [channels / 16][place][sample][16], and the plain order [sample][channel][place]. */
+__kernel void layout_to_samples(const __global T *x, __global T *y, long batch_, long channels_, long places_) {
+  uint item = get_global_id(0), batch = batch_, channels = channels_, places = places_;
+  uint b = item % batch, s = item / batch % places, first = item / batch / places * 16;
+  const __global T *from = x + (b * channels + first) * places + s;
+  for (uint c = 0; c < 16; c++) y[item * 16 + c] = first + c < channels ? from[c * places] : 0;
+}
+
+__kernel void layout_from_samples(const __global T *x, __global T *y, long batch_, long channels_, long places_) {
+  uint item = get_global_id(0), batch = batch_, channels = channels_, places = places_;
+  uint s = item % places, padded = (channels + 15) / 16 * 16, c = item / places % padded, b = item / places / padded;
+  if (c < channels) y[(b * channels + c) * places + s] = x[((c / 16 * places + s) * batch + b) * 16 + c % 16];
+}
+#endif
+
 #ifdef RANK
 /* Any layouts: a work-item per place of the target. X_ORDER, Y_ORDER: dimensions from the outermost to the innermost;
  * X_BLOCKS, X_BLOCK_DIMS, X_SIZES and Y's: how many blocks, of which dimensions, how large, outermost first. */

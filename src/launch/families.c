@@ -31,20 +31,23 @@ static const braid_launch_family *const kFamilies[] = {
 enum { kFamilyCount = sizeof kFamilies / sizeof *kFamilies };
 
 braid_status braid_launch_list_kernels(const braid_allocator *allocator, const char *prefix,
-                                       const braid_launch_family *first, const braid_kernel ***out, size_t *count) {
+                                       const braid_launch_family *first, size_t first_count, const braid_kernel ***out,
+                                       size_t *count) {
   size_t ours = 0, text = 0, bytes;
-  *out = NULL;
+  *out = NULL, *count = 0;
   for (size_t i = 0; i < kFamilyCount; i++)
     for (size_t j = 0; j < kFamilies[i]->count; j++, ours++)
       text += strlen(prefix) + strlen(kFamilies[i]->kernels[j].name) + 1;
-  *count = first->count + ours;
+  for (size_t i = 0; i < first_count; i++) *count += first[i].count;
+  *count += ours;
   /* One block: the list, our kernels under their full names, the text of those. */
   bytes = *count * sizeof(braid_kernel *) + ours * sizeof(braid_kernel) + text;
   const braid_kernel **list = *out = braid_zalloc(allocator, bytes);
   if (!list) return BRAID_NO_MEMORY;
   braid_kernel *own = (braid_kernel *)(list + *count);
   char *name = (char *)(own + ours);
-  for (size_t j = 0; j < first->count; j++) *list++ = &first->kernels[j];
+  for (size_t i = 0; i < first_count; i++)
+    for (size_t j = 0; j < first[i].count; j++) *list++ = &first[i].kernels[j];
   for (size_t i = 0; i < kFamilyCount; i++)
     for (size_t j = 0; j < kFamilies[i]->count; j++, own++) {
       *own = kFamilies[i]->kernels[j];

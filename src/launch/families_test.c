@@ -15,7 +15,7 @@ static void test_names(void **state) {
   (void)state;
   const braid_kernel **list;
   size_t count;
-  assert_int_equal(braid_launch_list_kernels(NULL, "other_", &kFirst, &list, &count), BRAID_OK);
+  assert_int_equal(braid_launch_list_kernels(NULL, "other_", &kFirst, 1, &list, &count), BRAID_OK);
   assert_ptr_equal(list[0], &kForeign[0]);
   assert_true(count > 200);
   for (size_t i = 1; i < count; i++) {
@@ -35,7 +35,7 @@ static braid_status attempt(const braid_allocator *allocator, void *context) {
   (void)context;
   const braid_kernel **list;
   size_t count;
-  braid_status status = braid_launch_list_kernels(allocator, "", &kNone, &list, &count);
+  braid_status status = braid_launch_list_kernels(allocator, "", &kNone, 1, &list, &count);
   if (status == BRAID_OK) braid_free(allocator, list);
   return status;
 }

@@ -25,6 +25,13 @@ typedef enum braid_launch_dot {
   BRAID_LAUNCH_DOT_PTX,     /* NVIDIA's instruction dp4a, from compute capability 6.1 on */
 } braid_launch_dot;
 
+/* How kernels multiply matrices of bytes at once. */
+typedef enum braid_launch_tensor {
+  BRAID_LAUNCH_TENSOR_NONE,
+  BRAID_LAUNCH_TENSOR_WARPS,      /* NVIDIA's mma.sync for bytes, from compute capability 8.0 on */
+  BRAID_LAUNCH_TENSOR_WARPGROUPS, /* wgmma, of compute capability 9.0 */
+} braid_launch_tensor;
+
 /* What kernels are parameterized by: facts of the device, what is tuned for such devices, and the knobs. */
 typedef struct braid_launch_traits {
   bool cpu, gpu, fpga;
@@ -34,7 +41,10 @@ typedef struct braid_launch_traits {
   size_t max_group, max_item[3]; /* work-items per work-group, and per dimension */
   uint32_t vector_width;         /* preferred, of float */
   braid_launch_dot dot;
-  bool aligned; /* memory objects begin where vectors may */
+  braid_launch_tensor tensor;
+  bool clusters;     /* neighbouring work-groups may share local memory, as Hopper's do */
+  size_t local_most; /* local memory that a work-group may ask for at the launch; 0: none */
+  bool aligned;      /* memory objects begin where vectors may */
   const braid_launch_tuning *tuning;
   braid_launch_knobs knobs;
 } braid_launch_traits;
@@ -72,6 +82,7 @@ typedef struct braid_launch {
   const char *function;
   uint32_t dimensions;
   size_t global[3], local[3]; /* local[0] 0: the driver chooses */
+  size_t local_bytes;         /* local memory beyond what the kernel declares, CUDA's dynamic one */
   bool together;              /* runs at the same time as the launch before it, in a queue of its own */
   uint32_t vector_count;
   uint8_t vectors[BRAID_LAUNCH_VECTOR_ARGUMENTS][BRAID_LAUNCH_VECTOR_BYTES];

@@ -9,7 +9,7 @@
  * After a failure for good every call that wants a context gives the same code. fake_cuda_hold stops all streams:
  * what is enqueued from then on is done by fake_cuda_go, and memory is not freed before.
  *
- * WITHOUT_FUNCTIONS: a library that has none of the driver's. */
+ * WITHOUT_FUNCTIONS: a library that has none of the driver's. EMULATE: one whose kernels compute, on the host. */
 #ifndef WITHOUT_FUNCTIONS
 #include <pthread.h>
 #include <stdbool.h>
@@ -18,6 +18,9 @@
 #include <time.h>
 
 #include "backend/cuda/api.h"
+#ifdef EMULATE
+#include "emulate.h"
+#endif
 
 #pragma GCC diagnostic ignored "-Wmissing-prototypes" /* the real headers are not needed */
 #define EXPORT __attribute__((visibility("default")))
@@ -27,12 +30,15 @@ enum {
   kOutOfMemory = 2,
   kNoDevice = 100,
   kInvalidDevice = 101,
+  kNotFound = 500,
   kNotReady = 600,
   kAlreadyRegistered = 712,
   kLaunchFailed = 719,
   kCaptureUnsupported = 900,
   kUpdateFailure = 910
 };
+
+enum { kMostShared = 232448 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static size_t in_use;
@@ -84,6 +90,9 @@ EXPORT braid_cuda_result cuDeviceGetAttribute(int *value, int attribute, braid_c
     return 0;
   case BRAID_CUDA_SHARED_PER_BLOCK:
     *value = 49152;
+    return 0;
+  case BRAID_CUDA_SHARED_PER_BLOCK_AT_MOST:
+    *value = kMostShared;
     return 0;
   case BRAID_CUDA_MULTIPROCESSORS:
     *value = 132;
@@ -384,9 +393,8 @@ EXPORT braid_cuda_result cuEventElapsedTime(float *milliseconds, braid_cuda_even
 /* --- programs ------------------------------------------------------------------------------------------------------
  */
 EXPORT braid_cuda_result cuModuleLoadData(braid_cuda_module *module, const void *image) {
-  (void)image;
   NEED_CONTEXT;
-  *module = malloc(1);
+  *module = (braid_cuda_module)(void *)strdup(image);
   return *module ? 0 : kOutOfMemory;
 }
 EXPORT braid_cuda_result cuModuleUnload(braid_cuda_module module) {
@@ -396,10 +404,20 @@ EXPORT braid_cuda_result cuModuleUnload(braid_cuda_module module) {
 }
 EXPORT braid_cuda_result cuModuleGetFunction(braid_cuda_function *function, braid_cuda_module module,
                                              const char *name) {
+#ifdef EMULATE
+  *function = (braid_cuda_function)(void *)emulate_find((const char *)module, name);
+  return *function ? 0 : kNotFound;
+#else
   static char any;
   (void)module, (void)name;
   *function = (braid_cuda_function)(void *)&any;
   return 0;
+#endif
+}
+EXPORT braid_cuda_result cuFuncSetAttribute(braid_cuda_function function, int attribute, int value) {
+  (void)function;
+  NEED_CONTEXT;
+  return attribute == BRAID_CUDA_DYNAMIC_SHARED && value >= 0 && value <= kMostShared ? 0 : kInvalidValue;
 }
 EXPORT braid_cuda_result cuLaunchKernel(braid_cuda_function function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
                                         unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared,
@@ -408,6 +426,10 @@ EXPORT braid_cuda_result cuLaunchKernel(braid_cuda_function function, unsigned g
   NEED_CONTEXT;
   if (!grid_x || !grid_y || !grid_z || grid_y > 65535 || grid_z > 65535 || !block_x || block_x > 1024) return 1;
   if (__atomic_add_fetch(&launches, 1, __ATOMIC_RELAXED) == setting("FAKE_CUDA_FAIL", -1)) broken = kLaunchFailed;
+#ifdef EMULATE
+  emulate_launch((const emulated_function *)(const void *)function, (const unsigned[]){grid_x, grid_y, grid_z}, block_x,
+                 arguments);
+#endif
   return 0; /* a kernel's failure shows at its end */
 }
 

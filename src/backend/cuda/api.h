@@ -40,6 +40,12 @@ enum { /* CUdevice_attribute */
        BRAID_CUDA_PCI_DOMAIN = 50,
        BRAID_CUDA_CAPABILITY_MAJOR = 75,
        BRAID_CUDA_CAPABILITY_MINOR = 76,
+       BRAID_CUDA_SHARED_PER_BLOCK_AT_MOST = 97,
+       BRAID_CUDA_CLUSTER_LAUNCH = 120,
+};
+
+enum { /* CUfunction_attribute */
+       BRAID_CUDA_DYNAMIC_SHARED = 8,
 };
 
 enum { /* CUpointer_attribute */
@@ -105,6 +111,7 @@ typedef struct braid_cuda_update {
   X(module_unload, "cuModuleUnload", (braid_cuda_module module))                                                       \
   X(module_function, "cuModuleGetFunction",                                                                            \
     (braid_cuda_function * function, braid_cuda_module module, const char *name))                                      \
+  X(function_set, "cuFuncSetAttribute", (braid_cuda_function function, int attribute, int value))                      \
   X(launch, "cuLaunchKernel",                                                                                          \
     (braid_cuda_function function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,                \
      unsigned block_y, unsigned block_z, unsigned shared, braid_cuda_stream stream, void **arguments, void **extra))   \

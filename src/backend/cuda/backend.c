@@ -5,7 +5,7 @@
  *   options    what may follow a device's name                kernel    a node's recipe as launches
  *   queue      tasks as commands of a stream                  transfer  between the card and the host
  *   record     a plan's tasks as CUDA graphs                  power     by NVML
- *   blas, dnn  kernels that are cuBLASLt's and cuDNN's
+ *   blas, dnn  kernels that are cuBLASLt's and cuDNN's        tensor    products of bytes on tensor cores
  *
  * The other kernels are those of src/launch, their text in kernels/opencl behind kernels/cuda/prelude.cuh; the order
  * and the ending of tasks are launch/queue's. */
@@ -21,6 +21,7 @@
 #include "backend/cuda/program.h"
 #include "backend/cuda/queue.h"
 #include "backend/cuda/record.h"
+#include "backend/cuda/tensor.h"
 #include "base/detail.h"
 #include "base/try.h"
 #include "launch/families.h"
@@ -96,7 +97,14 @@ static void device_close(void *self) {
   braid_free(device->allocator, device);
 }
 
-static void read_traits(braid_cuda_device *device) {
+/* Warpgroups multiply on Hopper alone, in code for this very generation, which compilers know since CUDA 12. */
+static braid_launch_tensor tensor_of(int capability, const braid_cuda_options *options) {
+  if (options->no_tensor || capability < 80) return BRAID_LAUNCH_TENSOR_NONE;
+  return braid_cuda_compiler_knows_own(capability) && !options->warps_only ? BRAID_LAUNCH_TENSOR_WARPGROUPS
+                                                                           : BRAID_LAUNCH_TENSOR_WARPS;
+}
+
+static void read_traits(braid_cuda_device *device, const braid_cuda_options *options) {
   const braid_cuda_api *cuda = device->cuda;
   braid_cuda_id id = device->id;
   size_t widest = (size_t)attribute_of(cuda, id, BRAID_CUDA_MAX_BLOCK_X);
@@ -111,6 +119,9 @@ static void read_traits(braid_cuda_device *device) {
                             .max_item = {widest, 1, 1},
                             .vector_width = 1,
                             .dot = device->capability >= 61 ? BRAID_LAUNCH_DOT_PTX : BRAID_LAUNCH_DOT_PLAIN,
+                            .tensor = tensor_of(device->capability, options),
+                            .clusters = attribute_of(cuda, id, BRAID_CUDA_CLUSTER_LAUNCH) != 0,
+                            .local_most = (size_t)attribute_of(cuda, id, BRAID_CUDA_SHARED_PER_BLOCK_AT_MOST),
                             .aligned = true};
 }
 
@@ -141,7 +152,7 @@ static void device_set_host(void *self, const braid_log *log, const char *cache)
 static braid_status init_device(braid_cuda_device *device, size_t index, const braid_cuda_options *options) {
   BRAID_TRY(find_device(device->cuda, index, &device->id));
   describe_card(device->cuda, device->id, index, &device->info);
-  read_traits(device);
+  read_traits(device, options);
   braid_launch_tune(&device->traits, &options->knobs);
   device->deadline_ns = (int64_t)options->deadline_ms * 1000000;
   device->tf32 = options->tf32;
@@ -157,8 +168,9 @@ static braid_status init_device(braid_cuda_device *device, size_t index, const b
     braid_cuda_leave(device);
   }
   describe_software(device);
-  braid_launch_family libraries = braid_cuda_libraries_family(device);
-  return braid_launch_list_kernels(device->allocator, "cuda_", &libraries, &device->kernels, &device->kernel_count);
+  const braid_launch_family own[] = {braid_cuda_libraries_family(device), braid_cuda_tensor_family};
+  return braid_launch_list_kernels(device->allocator, "cuda_", own, sizeof own / sizeof *own, &device->kernels,
+                                   &device->kernel_count);
 }
 
 static braid_status device_open(const braid_allocator *allocator, size_t index, const char *text, void **out) {

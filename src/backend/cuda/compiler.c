@@ -120,6 +120,19 @@ braid_status braid_cuda_compiler_check(int capability) {
                     version / 1000, version % 1000 / 10, capability / 10, capability % 10);
 }
 
+enum { kHopper = 90, kKnowsHopper = 12000 };
+
+bool braid_cuda_compiler_knows_own(int capability) {
+  require_library();
+  return capability == kHopper && newest_arch(capability) == kHopper && version >= kKnowsHopper;
+}
+
+const braid_launch_text *braid_cuda_find_text(const char *name) {
+  for (size_t i = 1; i < braid_cuda_text_count; i++)
+    if (strcmp(braid_cuda_texts[i].name, name) == 0) return &braid_cuda_texts[i];
+  return braid_launch_find_text(name);
+}
+
 /* A number with a point or an exponent begins here, and is of double precision? Its length, else 0. */
 static size_t double_constant(const char *text) {
   size_t digits = strspn(text, "0123456789"), length = digits;
@@ -207,7 +220,8 @@ static braid_status compile_text(const braid_log *log, const braid_launch_text *
   char arch[48], name[80];
   int newest = newest_arch(capability), count = 2;
   bool ptx = newest < capability;
-  snprintf(arch, sizeof arch, "--gpu-architecture=%s_%d", ptx ? "compute" : "sm", newest);
+  snprintf(arch, sizeof arch, "--gpu-architecture=%s_%d%s", ptx ? "compute" : "sm", newest,
+           braid_cuda_compiler_knows_own(capability) ? "a" : "");
   snprintf(name, sizeof name, "%s.cl", text->name);
   given[count++] = arch;
   braid_text_add(whole, braid_cuda_texts[0].text);

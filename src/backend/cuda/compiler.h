@@ -3,17 +3,23 @@
 #ifndef BRAID_BACKEND_CUDA_COMPILER_H
 #define BRAID_BACKEND_CUDA_COMPILER_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "braid/log.h"
 #include "launch/text.h"
 
-extern const braid_launch_text braid_cuda_texts[]; /* the prelude */
+extern const braid_launch_text braid_cuda_texts[]; /* of kernels/cuda: the prelude, then kernels of CUDA alone */
+extern const size_t braid_cuda_text_count;
+/* Of those kernels or of kernels/opencl; NULL: there is none of that name. */
+const braid_launch_text *braid_cuda_find_text(const char *name);
 
 /* UNSUPPORTED: there is none that can be used, and why. */
 BRAID_MUST_CHECK braid_status braid_cuda_compiler_find(void);
 /* The same, for a card of this capability (90 is 9.0). */
 BRAID_MUST_CHECK braid_status braid_cuda_compiler_check(int capability);
+/* Does it compile for exactly this generation, with what later ones will not run? So far for 9.0. */
+bool braid_cuda_compiler_knows_own(int capability);
 int braid_cuda_compiler_version(void); /* 13000 is 13.0; 0: there is none */
 
 /* Compiles a text of the library for a card of this capability (90 is 9.0), with options as "-DA=1 -DB=2". The binary,

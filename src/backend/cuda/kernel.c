@@ -27,7 +27,7 @@ typedef struct own_argument {
 
 typedef struct own_launch {
   braid_cuda_function function;
-  unsigned grid[3], block;
+  unsigned grid[3], block, shared_bytes;
   size_t first, count; /* arguments */
 } own_launch;
 
@@ -127,6 +127,16 @@ static braid_status size_launch(const braid_cuda_device *device, const braid_lau
   return BRAID_OK;
 }
 
+/* More local memory than every card has must be asked for. */
+static braid_status allow_shared(const braid_cuda_device *device, const own_launch *launch) {
+  if (!launch->shared_bytes) return BRAID_OK;
+  braid_cuda_enter(device);
+  braid_cuda_result code =
+      device->cuda->function_set(launch->function, BRAID_CUDA_DYNAMIC_SHARED, (int)launch->shared_bytes);
+  braid_cuda_leave(device);
+  return code ? braid_cuda_fail(code, "local memory of a kernel") : BRAID_OK;
+}
+
 static braid_status make_launch(braid_cuda_device *device, braid_cuda_prepared *own, const braid_launch *launch) {
   own_launch *out = &own->launches[own->launch_count];
   char options[64];
@@ -134,6 +144,8 @@ static braid_status make_launch(braid_cuda_device *device, braid_cuda_prepared *
   BRAID_TRY(size_launch(device, launch, out, options));
   for (size_t i = 0; i < launch->argument_count; i++) BRAID_TRY(add_argument(own, launch, &launch->arguments[i]));
   BRAID_TRY(braid_cuda_program_find(device, launch, options, &out->function));
+  out->shared_bytes = (unsigned)launch->local_bytes;
+  BRAID_TRY(allow_shared(device, out));
   own->launch_count++;
   return BRAID_OK;
 }
@@ -282,7 +294,7 @@ static braid_cuda_result enqueue_launch(const braid_cuda_device *device, const b
     pointers[i] = &values[i];
   }
   return device->cuda->launch(launch->function, launch->grid[0], launch->grid[1], launch->grid[2], launch->block, 1, 1,
-                              0, stream, pointers, NULL);
+                              launch->shared_bytes, stream, pointers, NULL);
 }
 
 enum { kRefsAtOnce = 64 };

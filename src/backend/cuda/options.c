@@ -18,6 +18,14 @@ static braid_status parse_libraries(const braid_launch_option *option, const cha
   return braid_fail(BRAID_INVALID_ARGUMENT, "option %s=%.60s: expected on, off or all", option->key, value);
 }
 
+static braid_status parse_tensor(const braid_launch_option *option, const char *value, void *field) {
+  braid_cuda_options *out = field;
+  out->no_tensor = strcmp(value, "off") == 0;
+  out->warps_only = strcmp(value, "mma") == 0;
+  if (out->no_tensor || out->warps_only || strcmp(value, "on") == 0) return BRAID_OK;
+  return braid_fail(BRAID_INVALID_ARGUMENT, "option %s=%.60s: expected on, off or mma", option->key, value);
+}
+
 /* For options that are written for any card. */
 static braid_status parse_memory(const braid_launch_option *option, const char *value, void *field) {
   (void)field;
@@ -33,6 +41,7 @@ static const braid_launch_option kOptions[] = {
     {"deadline_ms", braid_launch_parse_number, OWN(deadline_ms), 1, 86400000},
     {"tf32", parse_on, OWN(tf32), 0, 0},
     {"libraries", parse_libraries, 0, 0, 0},
+    {"tensor", parse_tensor, 0, 0, 0},
     {"cache", braid_launch_parse_path, OWN(cache), 0, sizeof((braid_cuda_options *)NULL)->cache},
 };
 

@@ -114,7 +114,7 @@ static braid_status find_or_build(braid_cuda_device *device, const braid_launch_
 braid_status braid_cuda_program_find(braid_cuda_device *device, const braid_launch *launch, const char *more_options,
                                      braid_cuda_function *out) {
   *out = NULL;
-  const braid_launch_text *text = braid_launch_find_text(launch->source);
+  const braid_launch_text *text = braid_cuda_find_text(launch->source);
   if (!text) return braid_fail(BRAID_NOT_FOUND, "there is no %s.cl in this library", launch->source);
   braid_text options;
   braid_cuda_module module = NULL;

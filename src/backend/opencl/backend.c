@@ -86,7 +86,7 @@ static braid_status device_init(braid_cl_device *device, size_t index, const bra
   if (status == BRAID_OK && options->manifest[0]) status = braid_cl_manifest_load(device, options->manifest);
   if (status != BRAID_OK) return status;
   braid_launch_family own = braid_cl_manifest_family(device->manifest);
-  return braid_launch_list_kernels(device->allocator, "cl_", &own, &device->kernels, &device->kernel_count);
+  return braid_launch_list_kernels(device->allocator, "cl_", &own, 1, &device->kernels, &device->kernel_count);
 }
 
 static braid_status device_open(const braid_allocator *allocator, size_t index, const char *text, void **out) {

@@ -6,14 +6,15 @@
 #include "launch/integer.h"
 
 /* Elements of a work-item, and places of a digest that a group takes. */
-enum { kCpuLanes = 16, kLanes = 4, kCpuCounters = 16, kCpuRun = 8192, kRunOfItem = 16 };
+enum { kCpuLanes = 16, kLanes = 4, kCpuCounters = 16, kCpuRun = 8192, kRunOfItem = 16, kBlock = 16 };
 
 static int64_t attr_of(const braid_node_desc *node, const char *name) {
   return braid_attr_int(node->attrs, name, 0);
 }
 
+/* Padding is worked on as well: zeros, which stay zeros. */
 static int64_t count_of(const braid_node_desc *node) {
-  return braid_desc_count(&node->inputs[0].desc);
+  return braid_launch_places(&node->inputs[0].desc);
 }
 
 static void integer_begin(braid_launch_planner *p, const char *function) {
@@ -151,15 +152,24 @@ static braid_status plan_scale_error(const braid_launch_traits *traits, const br
   braid_launch_planner p;
   braid_launch_plan_begin(&p, traits, node, recipe);
   braid_launch_piece key = add_key(&p, 3);
+  const braid_desc *raw = &node->inputs[0].desc;
   integer_begin(&p, "scale_error");
-  braid_launch_add_raw(&p, node->inputs[0].desc.dtype);
+  braid_launch_add_raw(&p, raw->dtype);
+  if (braid_launch_is_samples(node)) braid_launch_option(&p, "-DSAMPLES");
   for (size_t i = 0; i < 3; i++) braid_launch_input(&p, i);
   braid_launch_workspace(&p, key);
   add_outputs(&p, 2);
   braid_launch_index(&p, count_of(node));
   braid_launch_int(&p, attr_of(node, "bits"));
   braid_launch_int(&p, (int32_t)attr_of(node, "offset")); /* exponents wrap at 32 bits */
-  add_lanes(&p);
+  if (!braid_launch_is_samples(node)) {
+    add_lanes(&p);
+    return braid_launch_plan_end(&p);
+  }
+  braid_launch_index(&p, raw->dims[0]);
+  braid_launch_index(&p, raw->dims[1]);
+  braid_launch_index(&p, braid_launch_positions(raw));
+  add_items(&p, count_of(node), kBlock);
   return braid_launch_plan_end(&p);
 }
 
@@ -261,9 +271,16 @@ static const braid_launch_kernel kInput = {.plan = plan_input}, kQuantize = {.pl
                                  kDigest = {.plan = plan_digest};
 
 static const braid_kernel kKernels[] = {
-    {.op = "IntegerAdd", .name = "integer_add", .in_place = 3, .implementation = &kAdd},
+    {.op = "IntegerAdd",
+     .name = "integer_add",
+     .in_place = 3,
+     .layouts = braid_launch_samples_layouts,
+     .implementation = &kAdd},
     {.op = "IntegerDigest", .name = "integer_digest", .implementation = &kDigest},
-    {.op = "IntegerErrorSum", .name = "integer_error_sum", .implementation = &kErrorSum},
+    {.op = "IntegerErrorSum",
+     .name = "integer_error_sum",
+     .layouts = braid_launch_samples_layouts,
+     .implementation = &kErrorSum},
     {.op = "IntegerInput", .name = "integer_input", .implementation = &kInput},
     {.op = "IntegerMomentum",
      .name = "integer_momentum",
@@ -271,9 +288,20 @@ static const braid_kernel kKernels[] = {
      .in_place_more = {1u << 1},
      .implementation = &kMomentum},
     {.op = "IntegerQuantize", .name = "integer_quantize", .implementation = &kQuantize},
-    {.op = "IntegerRelu", .name = "integer_relu", .in_place = 1, .implementation = &kRelu},
-    {.op = "IntegerReluGrad", .name = "integer_relu_grad", .in_place = 3, .implementation = &kReluGrad},
-    {.op = "IntegerScaleError", .name = "integer_scale_error", .implementation = &kScaleError},
+    {.op = "IntegerRelu",
+     .name = "integer_relu",
+     .in_place = 1,
+     .layouts = braid_launch_samples_layouts,
+     .implementation = &kRelu},
+    {.op = "IntegerReluGrad",
+     .name = "integer_relu_grad",
+     .in_place = 3,
+     .layouts = braid_launch_samples_layouts,
+     .implementation = &kReluGrad},
+    {.op = "IntegerScaleError",
+     .name = "integer_scale_error",
+     .layouts = braid_launch_samples_layouts,
+     .implementation = &kScaleError},
     {.op = "IntegerSquaredError", .name = "integer_squared_error", .implementation = &kSquaredError},
     {.op = "IntegerUpdate", .name = "integer_update", .in_place = 1, .implementation = &kUpdate},
 };

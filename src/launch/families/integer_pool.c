@@ -6,7 +6,7 @@
 #include "launch/families.h"
 #include "launch/integer.h"
 
-enum { kCpuLanes = 32, kPairs = 16 };
+enum { kCpuLanes = 32, kPairs = 16, kBlock = 16 };
 
 static bool is_max(const braid_node_desc *node) {
   return strncmp(node->op, "IntegerMax", 10) == 0;
@@ -29,8 +29,8 @@ static int64_t lanes_for(const braid_launch_traits *traits, int64_t line) {
 
 /* Windows of at most two columns side by side, over lines that they divide: by a CPU's vectors. */
 static bool by_pairs(const braid_launch_traits *traits, const braid_node_desc *node, const braid_window *w) {
-  return traits->cpu && is_max(node) && w->stride[2] == 2 && w->kernel[2] <= 2 && w->dilation[2] == 1 &&
-         w->begin[2] == 0 && w->input[2] % 2 == 0 && 2 * w->output[2] <= w->input[2];
+  return traits->cpu && !braid_launch_is_samples(node) && is_max(node) && w->stride[2] == 2 && w->kernel[2] <= 2 &&
+         w->dilation[2] == 1 && w->begin[2] == 0 && w->input[2] % 2 == 0 && 2 * w->output[2] <= w->input[2];
 }
 
 static void add_sizes(braid_launch_planner *p, const braid_window *w, int64_t planes) {
@@ -44,7 +44,24 @@ static void add_lines(braid_launch_planner *p, int64_t lines, int64_t length, in
 }
 
 static int64_t count_planes(const braid_node_desc *node) {
-  return node->inputs[0].desc.dims[0] * node->inputs[0].desc.dims[1];
+  const int64_t *dims = node->inputs[0].desc.dims;
+  return braid_launch_is_samples(node) ? braid_launch_ceil_div(dims[1], kBlock) : dims[0] * dims[1];
+}
+
+/* Places of `planes` planes, or in samples their words. */
+static void add_work(braid_launch_planner *p, int64_t planes, const int64_t *size, bool pairs, int64_t lanes) {
+  int64_t batch = p->node->inputs[0].desc.dims[0];
+  if (braid_launch_is_samples(p->node)) {
+    braid_launch_index(p, batch);
+    add_lines(p, planes * size[1] * size[2], batch, 1);
+  } else {
+    add_lines(p, planes * size[1], pairs ? size[2] / 2 : size[2], lanes);
+  }
+}
+
+static void add_order(braid_launch_planner *p, bool pairs) {
+  if (pairs) braid_launch_option(p, "-DPAIRS");
+  if (braid_launch_is_samples(p->node)) braid_launch_option(p, "-DSAMPLES");
 }
 
 static braid_status plan_pool(const braid_launch_traits *traits, const braid_node_desc *node,
@@ -57,13 +74,14 @@ static braid_status plan_pool(const braid_launch_traits *traits, const braid_nod
   int64_t lanes = pairs ? kPairs : lanes_for(traits, w.output[2]), planes = count_planes(node);
   braid_launch_plan_begin(&p, traits, node, recipe);
   pool_begin(&p, pairs ? "max_pool_pairs" : is_max(node) ? "max_pool" : "average_pool", &w, lanes);
-  if (pairs) braid_launch_option(&p, "-DPAIRS");
+  add_order(&p, pairs);
   if (braid_launch_has_output(node, 1)) braid_launch_option(&p, "-DWITH_INDEX");
   braid_launch_input(&p, 0);
   braid_launch_output(&p, 0);
   if (is_max(node)) braid_launch_output(&p, 1);
   add_sizes(&p, &w, planes);
-  add_lines(&p, planes * w.output[1], w.output[2], lanes);
+  add_work(&p, planes, w.output, false, lanes);
+  if (is_max(node) && braid_launch_is_samples(node)) braid_launch_index(&p, node->inputs[0].desc.dims[1]);
   return braid_launch_plan_end(&p);
 }
 
@@ -80,25 +98,38 @@ static braid_status plan_pool_grad(const braid_launch_traits *traits, const brai
   braid_launch_plan_begin(&p, traits, node, recipe);
   if (magnitude) braid_launch_add_clear(&p, 1);
   pool_begin(&p, pairs ? "max_pool_pairs_grad" : "pool_grad", &w, lanes);
-  if (pairs) braid_launch_option(&p, "-DPAIRS");
-  braid_launch_option(&p, "-DRESULT=%s%s%s", braid_launch_type(node->outputs[0].desc.dtype),
-                      is_max(node) ? " -DWITH_INDEX" : "", magnitude ? " -DWITH_MAGNITUDE" : "");
+  add_order(&p, pairs);
+  braid_launch_option(&p, "-DRESULT=%s%s%s%s", braid_launch_type(node->outputs[0].desc.dtype),
+                      raw ? "" : " -DRESULT_CHAR", is_max(node) ? " -DWITH_INDEX" : "",
+                      magnitude ? " -DWITH_MAGNITUDE" : "");
   braid_launch_input(&p, 0);
   braid_launch_input(&p, 1);
   braid_launch_output(&p, 0);
   braid_launch_output(&p, 1);
   add_sizes(&p, &w, planes);
-  add_lines(&p, planes * w.input[1], pairs ? w.input[2] / 2 : w.input[2], lanes);
+  add_work(&p, planes, w.input, pairs, lanes);
   return braid_launch_plan_end(&p);
 }
 
 static const braid_launch_kernel kPool = {.plan = plan_pool}, kPoolGrad = {.plan = plan_pool_grad};
 
 static const braid_kernel kKernels[] = {
-    {.op = "IntegerAveragePool", .name = "integer_average_pool", .implementation = &kPool},
-    {.op = "IntegerAveragePoolGrad", .name = "integer_average_pool_grad", .implementation = &kPoolGrad},
-    {.op = "IntegerMaxPool", .name = "integer_max_pool", .implementation = &kPool},
-    {.op = "IntegerMaxPoolGrad", .name = "integer_max_pool_grad", .implementation = &kPoolGrad},
+    {.op = "IntegerAveragePool",
+     .name = "integer_average_pool",
+     .layouts = braid_launch_samples_layouts,
+     .implementation = &kPool},
+    {.op = "IntegerAveragePoolGrad",
+     .name = "integer_average_pool_grad",
+     .layouts = braid_launch_samples_layouts,
+     .implementation = &kPoolGrad},
+    {.op = "IntegerMaxPool",
+     .name = "integer_max_pool",
+     .layouts = braid_launch_samples_layouts,
+     .implementation = &kPool},
+    {.op = "IntegerMaxPoolGrad",
+     .name = "integer_max_pool_grad",
+     .layouts = braid_launch_samples_layouts,
+     .implementation = &kPoolGrad},
 };
 
 const braid_launch_family braid_launch_family_integer_pool = {kKernels, sizeof kKernels / sizeof *kKernels};

@@ -18,8 +18,6 @@ typedef struct variant {
   algorithm algorithm;
 } variant;
 
-typedef enum direction { FORWARD, BY_INPUTS, BY_WEIGHTS } direction;
-
 enum {
   kDims = 2,
   kImages = 16,
@@ -40,7 +38,7 @@ typedef struct images {
 } images;
 
 typedef struct product {
-  direction direction;
+  braid_launch_direction direction;
   braid_convolution conv;
   int64_t quad;          /* elements of a word */
   bool spread;           /* a work-item for each word that is put in order */
@@ -51,24 +49,6 @@ typedef struct product {
   int64_t left_panel, left_plane, right_wide, right_block, right_plane;
   braid_launch_piece lefts, rights, offsets;
 } product;
-
-static direction direction_of(const braid_node_desc *node) {
-  if (strcmp(node->op, "IntegerConv") == 0) return FORWARD;
-  return strcmp(node->op, "IntegerConvGradInput") == 0 ? BY_INPUTS : BY_WEIGHTS;
-}
-
-static braid_status read_conv(const braid_node_desc *node, braid_convolution *conv) {
-  const braid_desc *a = &node->inputs[0].desc, *b = &node->inputs[1].desc;
-  switch (direction_of(node)) {
-  case FORWARD:
-    return braid_integer_conv(node->attrs, a, b, conv);
-  case BY_INPUTS:
-    return braid_integer_conv_grad_input(node->attrs, a, b, conv);
-  case BY_WEIGHTS:
-    break;
-  }
-  return braid_integer_conv_grad_filter(node->attrs, a, b, conv);
-}
 
 static int64_t larger(int64_t a, int64_t b) {
   return a > b ? a : b;
@@ -153,8 +133,8 @@ static void add_images(braid_launch_planner *p, const images *of) {
 static void product_begin(braid_launch_planner *p, const product *m, const char *function) {
   braid_launch_begin(p, "integer_product", function);
   braid_launch_option(p, "-DQUAD=%lld", (long long)m->quad);
-  if (m->direction == BY_INPUTS) braid_launch_option(p, "-DBACKWARD");
-  if (m->direction == BY_WEIGHTS) braid_launch_option(p, "-DFILTER");
+  if (m->direction == BRAID_LAUNCH_BY_INPUTS) braid_launch_option(p, "-DBACKWARD");
+  if (m->direction == BRAID_LAUNCH_BY_WEIGHTS) braid_launch_option(p, "-DFILTER");
 }
 
 static void arrange_begin(braid_launch_planner *p, const product *m, const char *function) {
@@ -237,15 +217,15 @@ static void add_offsets(braid_launch_planner *p, product *m) {
   const braid_window *w = &m->conv.window;
   const images *of = &m->right;
   int64_t image = of->l[0] * of->l[1], phase = of->batch * image, words = 0;
-  bool filter = m->direction == BY_WEIGHTS, forward = m->direction == FORWARD;
+  bool filter = m->direction == BRAID_LAUNCH_BY_WEIGHTS, forward = m->direction == BRAID_LAUNCH_FORWARD;
   if (braid_launch_has_output(p->node, 1))
     words = (int64_t)(braid_dtype_size(p->node->outputs[1].desc.dtype) / sizeof(uint32_t));
   const int64_t numbers[] = {m->inner,
                              filter ? image * m->right_wide : of->phases[0] * of->phases[1] * phase,
                              larger(filter ? w->output[2] : w->kernel[2], 1),
                              larger(filter ? braid_window_outputs(w) : braid_window_volume(w), 1),
-                             m->direction == BY_INPUTS ? w->begin[1] + of->begin[0] : 0,
-                             m->direction == BY_INPUTS ? w->begin[2] + of->begin[1] : 0,
+                             m->direction == BRAID_LAUNCH_BY_INPUTS ? w->begin[1] + of->begin[0] : 0,
+                             m->direction == BRAID_LAUNCH_BY_INPUTS ? w->begin[2] + of->begin[1] : 0,
                              m->windows ? 1
                              : filter   ? w->stride[1]
                                         : (forward ? 1 : -1) * w->dilation[1],
@@ -272,7 +252,7 @@ static void add_offsets(braid_launch_planner *p, product *m) {
 static void arrange(braid_launch_planner *p, product *m, int64_t high, int64_t wide, int64_t room) {
   m->left_panel = m->inner * high;
   m->left_plane = braid_launch_ceil_div(m->rows, high) * m->left_panel;
-  if (m->direction == BY_WEIGHTS) {
+  if (m->direction == BRAID_LAUNCH_BY_WEIGHTS) {
     images error = sample_images(&m->conv, true);
     error.words = m->right.words;
     m->lefts = add_sample_words(p, m, 1, &error, high, 0);
@@ -292,24 +272,24 @@ static void arrange(braid_launch_planner *p, product *m, int64_t high, int64_t w
 
 /* quad: elements of a word. */
 static product product_of(const braid_node_desc *node, const braid_convolution *conv, int64_t quad) {
-  product m = {.direction = direction_of(node), .conv = *conv, .quad = quad};
+  product m = {.direction = braid_launch_direction_of(node), .conv = *conv, .quad = quad};
   int64_t filters = conv->outputs / conv->groups, channels = conv->inputs / conv->groups;
   const braid_window *w = &conv->window;
   switch (m.direction) {
-  case FORWARD:
+  case BRAID_LAUNCH_FORWARD:
     m.right = forward_images(conv);
     m.rows = filters, m.columns = conv->batch * braid_window_outputs(w);
     break;
-  case BY_INPUTS:
+  case BRAID_LAUNCH_BY_INPUTS:
     m.right = backward_images(conv);
     m.rows = channels, m.columns = conv->batch * braid_window_inputs(w);
     break;
-  case BY_WEIGHTS:
+  case BRAID_LAUNCH_BY_WEIGHTS:
     m.right = sample_images(conv, false);
     m.rows = filters, m.columns = channels * braid_window_volume(w);
     break;
   }
-  bool filter = m.direction == BY_WEIGHTS;
+  bool filter = m.direction == BRAID_LAUNCH_BY_WEIGHTS;
   m.right.words = braid_launch_ceil_div(filter ? conv->batch : m.right.per, quad);
   m.inner = m.right.words * (filter ? braid_window_outputs(w) : braid_window_volume(w));
   return m;
@@ -317,7 +297,7 @@ static product product_of(const braid_node_desc *node, const braid_convolution *
 
 /* Words of the largest piece of the workspace, or a bound of them. */
 static int64_t most_words(const product *m) {
-  bool filter = m->direction == BY_WEIGHTS;
+  bool filter = m->direction == BRAID_LAUNCH_BY_WEIGHTS;
   int64_t right =
       filter ? m->right.words * m->right.l[0] * m->right.l[1] * rounded_up(m->right.per, kWidest) : plane_of(&m->right);
   int64_t weights = rounded_up(m->rows, kWidest) * m->inner;
@@ -331,7 +311,7 @@ static void add_finish(braid_launch_planner *p) {
   const braid_node_desc *node = p->node;
   braid_dtype dtype = node->outputs[0].desc.dtype;
   braid_launch_option(p, "-DT=%s%s", braid_launch_type(dtype), dtype == BRAID_I64 ? " -DRAW_LONG" : "");
-  if (direction_of(node) == FORWARD) braid_launch_option(p, "-DROUNDED");
+  if (braid_launch_direction_of(node) == BRAID_LAUNCH_FORWARD) braid_launch_option(p, "-DROUNDED");
 }
 
 static void add_rounding(braid_launch_planner *p) {
@@ -424,8 +404,8 @@ static void add_tile_options(braid_launch_planner *p, const braid_launch_tile *t
 static void product_add_tiles(braid_launch_planner *p, variant v, product *m) {
   const braid_window *w = &m->conv.window;
   braid_launch_tile tile = braid_launch_tile_of(p->traits, (braid_launch_algorithm)v.algorithm, true);
-  int64_t slice, filter = m->direction == BY_WEIGHTS, total = braid_desc_count(&p->node->outputs[0].desc);
-  const int64_t *results = m->direction == FORWARD ? w->output : w->input;
+  int64_t slice, filter = m->direction == BRAID_LAUNCH_BY_WEIGHTS, total = braid_desc_count(&p->node->outputs[0].desc);
+  const int64_t *results = m->direction == BRAID_LAUNCH_FORWARD ? w->output : w->input;
   int64_t slices = tile_slices(p->traits, &tile, m, &slice);
   braid_launch_piece parts = reserve_parts(p, slices);
   m->spread = true;
@@ -474,8 +454,8 @@ static braid_launch_panel panel_for(const braid_launch_traits *traits, int64_t r
 
 static void product_add_panels(braid_launch_planner *p, product *m) {
   const braid_window *w = &m->conv.window;
-  bool filter = m->direction == BY_WEIGHTS;
-  const int64_t *results = m->direction == FORWARD ? w->output : w->input;
+  bool filter = m->direction == BRAID_LAUNCH_BY_WEIGHTS;
+  const int64_t *results = m->direction == BRAID_LAUNCH_FORWARD ? w->output : w->input;
   int64_t taps = braid_window_volume(w), total = braid_desc_count(&p->node->outputs[0].desc);
   m->windows = filter && m->right.per < braid_launch_panel_of(p->traits).width;
   int64_t columns = m->windows ? m->right.per * taps
@@ -533,7 +513,7 @@ static void product_add_panels(braid_launch_planner *p, product *m) {
 static bool product_allows(variant v, const braid_node_desc *node, char *why, size_t why_bytes) {
   (void)v;
   braid_convolution conv;
-  if (read_conv(node, &conv) != BRAID_OK) return braid_launch_refuse(why, why_bytes, "geometry");
+  if (braid_launch_integer_conv(node, &conv) != BRAID_OK) return braid_launch_refuse(why, why_bytes, "geometry");
   return braid_launch_match_sizes(&conv, why, why_bytes);
 }
 
@@ -541,7 +521,7 @@ static bool product_suits(variant v, const braid_launch_traits *traits, const br
                           size_t why_bytes) {
   braid_convolution conv;
   if (v.algorithm == ALGORITHM_PANELS) return traits->cpu || braid_launch_refuse(why, why_bytes, "panels are for CPUs");
-  if (read_conv(node, &conv) != BRAID_OK) return braid_launch_refuse(why, why_bytes, "geometry");
+  if (braid_launch_integer_conv(node, &conv) != BRAID_OK) return braid_launch_refuse(why, why_bytes, "geometry");
   product m = product_of(node, &conv, kTileQuad);
   braid_launch_tiling tiling = tiling_of(&m);
   return braid_launch_tiles_fit(traits, (braid_launch_algorithm)v.algorithm, &tiling, why, why_bytes);
@@ -551,7 +531,8 @@ static braid_status product_plan(variant v, const braid_launch_traits *traits, c
                                  braid_launch_recipe *recipe) {
   braid_launch_planner p;
   braid_convolution conv;
-  if (read_conv(node, &conv) != BRAID_OK) return braid_fail(BRAID_INTERNAL, "a convolution that was not matched");
+  if (braid_launch_integer_conv(node, &conv) != BRAID_OK)
+    return braid_fail(BRAID_INTERNAL, "a convolution that was not matched");
   product m = product_of(node, &conv, v.algorithm == ALGORITHM_PANELS ? kPanelQuad : kTileQuad);
   braid_launch_plan_begin(&p, traits, node, recipe);
   p.wide |= most_words(&m) > INT32_MAX / 2;

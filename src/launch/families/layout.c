@@ -4,9 +4,10 @@
 #include <stdio.h>
 
 #include "launch/families.h"
+#include "launch/integer.h"
 #include "tensor/layout.h"
 
-enum { kBlock = BRAID_LAYOUT_BLOCK };
+enum { kBlock = BRAID_LAYOUT_BLOCK, kNarrow = 1 << 30 };
 
 static bool layout_match(const braid_node_desc *node, char *why, size_t why_bytes) {
   const braid_desc *from = &node->inputs[0].desc, *to = &node->outputs[0].desc;
@@ -84,6 +85,26 @@ static braid_status plan_any(const braid_desc *from, const braid_desc *to, braid
   return BRAID_OK;
 }
 
+/* To images of samples in blocks (BRAID_LAUNCH_SAMPLES), a work-item for a block's 16, or back. */
+static braid_status plan_samples(const braid_desc *from, const braid_desc *to, braid_launch_recipe *recipe) {
+  bool there = to->layout == BRAID_LAUNCH_SAMPLES;
+  braid_launch *launch = add_launch(recipe, there ? "layout_to_samples" : "layout_from_samples", 1);
+  if (!launch) return BRAID_NO_MEMORY;
+  snprintf(launch->options, sizeof launch->options, "-DT=%s -DSAMPLES", layout_type(braid_dtype_size(to->dtype)));
+  launch->global[0] = (size_t)(there ? braid_launch_places(to) / kBlock : braid_launch_places(from) / kBlock * kBlock);
+  add_long(launch, to->dims[0]);
+  add_long(launch, to->dims[1]);
+  add_long(launch, braid_launch_positions(to));
+  return BRAID_OK;
+}
+
+/* Either side in samples, the other plain, and few enough that 32 bits count them. */
+static bool is_to_or_from_samples(const braid_desc *from, const braid_desc *to) {
+  bool there = from->layout == BRAID_LAYOUT_PLAIN && to->layout == BRAID_LAUNCH_SAMPLES;
+  bool back = from->layout == BRAID_LAUNCH_SAMPLES && to->layout == BRAID_LAYOUT_PLAIN;
+  return (there || back) && braid_launch_places(from) < kNarrow && braid_launch_places(to) < kNarrow;
+}
+
 static braid_status layout_plan(const braid_launch_traits *traits, const braid_node_desc *node,
                                 braid_launch_recipe *recipe) {
   (void)traits;
@@ -96,6 +117,7 @@ static braid_status layout_plan(const braid_launch_traits *traits, const braid_n
     (void)braid_layout_strides(BRAID_LAYOUT_PLAIN, batch, channels, positions, &in);
     return plan_image(&whole, &in, &in, batch, channels, positions, recipe);
   }
+  if (is_to_or_from_samples(from, to)) return plan_samples(from, to, recipe);
   if (to->rank >= 3) {
     batch = to->dims[0], channels = to->dims[1], positions = 1;
     for (int i = 2; i < to->rank; i++) positions *= to->dims[i];

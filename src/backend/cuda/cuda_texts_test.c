@@ -1,0 +1,70 @@
+/* Where CUDA's compiler is, all texts of kernels in the forms that a GPU gets. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "backend/cuda/compiler.h"
+#include "braid/allocator.h"
+#include "skip.h"
+
+static void test_texts(void **state) {
+  (void)state;
+  static const struct {
+    const char *text, *options;
+  } kForms[] = {
+      {"elementwise", "-DARITY=1 -DT=float -DTO=float -DT0=float -DE0=1 -DEXPRESSION=ERF(V0)"},
+      {"elementwise",
+       "-cl-single-precision-constant -DARITY=1 -DT=float -DTO=float -DT0=float -DE0=1 -DEXPRESSION=V0*0.5"},
+      {"movement", "-DT=uint -DINDEX=long"},
+      {"transpose", "-DT=uint -DGROUP=32"},
+      {"softmax", "-DFUNCTION=0"},
+      {"dropout", "-DMODE -DRATIO -DNUMBERED -DMASK"},
+      {"optimizer", "-DSGD -DADAM -DRATE=float -DSTEP=long -DGUARD=float -DMOMENTUM"},
+      {"matmul",
+       "-DTILE_M=128 -DTILE_N=128 -DTILE_K=16 -DWORK_M=8 -DWORK_N=8 -DALIGNED -DLEFT_FOUR -DRIGHT_FOUR -DOUT_FOUR"},
+      {"conv", "-DTAPS_3x3 -DTILE_M=64 -DTILE_N=64 -DTILE_K=8 -DWORK_M=4 -DWORK_N=4 -DALIGNED"},
+      {"integer", "-DLANES=4 -DRAW=int -DSAMPLES"},
+      {"integer", "-DLANES=4 -DINPUT -DP=short -DCOUNTERS=1 -DUPDATE -DRAW=int -DNUMBER=int"},
+      {"integer_product",
+       "-DARRANGE -DSPREAD -DQUAD=4 -DT_I=64 -DT_B=64 -DTILE_K=16 -DWORK_M=4 -DWORK_N=4 -DDOT_PTX -DT=int"},
+      {"integer_pool", "-DSAMPLES -DLANES=1 -DN1=2 -DN2=2 -DS1=2 -DS2=2 -DD1=1 -DD2=1 -DWITH_INDEX -DRESULT=int"},
+      {"layout", "-DSAMPLES -DT=uchar"},
+      {"integer_tensor_operands", "-DARRANGE -DT=int -DSTAGE=8 -DTILE_N=128 -DTAPS=9"},
+      {"integer_tensor_operands",
+       "-DARRANGE -DT=int -DSTAGE=8 -DTILE_N=64 -DSAMPLES -DBYTES -DBACKWARD -DINSIDE=27 -DTAPS_OF=9 -DTAPS_2=3"},
+      {"integer_tensor_operands", "-DJOIN=1024 -DT=long -DRAW_LONG -DSTAGE=8 -DTILE_N=128 -DFILTER"},
+      {"integer_tensor_operands", "-DJOIN=1024 -DT=char -DROUNDED -DSTAGE=8 -DTILE_N=128"},
+      {"integer_tensor",
+       "-DWGMMA -DGROUP=288 -DT=char -DROUNDED -DBYTES -DSTAGE=8 -DTILE_N=256 -DSLOTS=4 -DRESIDENT=1"},
+      {"integer_tensor",
+       "-DWGMMA -DGROUP=288 -DT=long -DRAW_LONG -DFILTER -DSTAGE=8 -DTILE_N=64 -DSLOTS=4 -DRESIDENT=2"},
+      {"integer_tensor", "-DWGMMA -DGROUP=288 -DT=int -DPARTS -DFILTER -DSTAGE=8 -DTILE_N=128 -DSLOTS=3 -DRESIDENT=2 "
+                         "-DWHOLE_FIXED -DWHOLE_IMAGE"},
+      {"integer_tensor",
+       "-DWGMMA -DGROUP=288 -DT=int -DBACKWARD -DSTAGE=8 -DTILE_N=256 -DSLOTS=4 -DRESIDENT=1 -DCLUSTER=2"},
+      {"integer_tensor", "-DGROUP=256 -DT=int -DBACKWARD -DDIVIDED -DSTAGE=8 -DTILE_N=128 -DSLOTS=3 -DRESIDENT=2"},
+  };
+  if (braid_cuda_compiler_find() != BRAID_OK) skip_test("nvrtc", "there is no libnvrtc");
+  for (size_t i = 0; i < sizeof kForms / sizeof *kForms; i++) {
+    char options[512];
+    uint8_t *binary = NULL;
+    size_t bytes = 0;
+    bool sized = strstr(kForms[i].options, "GROUP");
+    snprintf(options, sizeof options, "%s%s", kForms[i].options, sized ? "" : " -DGROUP=256");
+    const braid_launch_text *text = braid_cuda_find_text(kForms[i].text);
+    assert_non_null(text);
+    if (braid_cuda_compile(NULL, text, 90, options, &binary, &bytes) != BRAID_OK) fail_msg("%s", braid_error_detail());
+    assert_true(bytes > 0);
+    braid_free(NULL, binary);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_texts)};
+  return skip_run_group_tests(tests, NULL, NULL);
+}

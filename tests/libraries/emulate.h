@@ -1,0 +1,11 @@
+/* Kernel text as a program of the host (emulate.hh): compiled by c++ when a function is asked for, and kept. */
+#ifndef BRAID_TESTS_EMULATE_H
+#define BRAID_TESTS_EMULATE_H
+
+typedef struct emulated_function emulated_function;
+
+/* NULL: it does not compile; the compiler has said why on standard error. */
+emulated_function *emulate_find(const char *text, const char *name);
+void emulate_launch(const emulated_function *function, const unsigned grid[3], unsigned block, void **arguments);
+
+#endif
