@@ -38,6 +38,7 @@
   X(loops_batch_norm)                                                                                                  \
   X(loops_norm)                                                                                                        \
   X(loops_loss)                                                                                                        \
+  X(plain_loss_scale)                                                                                                  \
   X(plain_optimizer)                                                                                                   \
   X(products_matmul)                                                                                                   \
   X(loops_softmax)                                                                                                     \
