@@ -242,3 +242,7 @@ const char *braid_launch_type(braid_dtype dtype) {
       [BRAID_U64] = "ulong", [BRAID_BOOL] = "uchar"};
   return kTypes[dtype];
 }
+
+const char *braid_launch_element_type(braid_dtype dtype) {
+  return dtype == BRAID_F16 ? "fp16" : dtype == BRAID_BF16 ? "bf16" : braid_launch_type(dtype);
+}

@@ -50,5 +50,5 @@ void braid_cuda_libraries_describe(const braid_cuda_device *device, char *out, s
 /* Where a library is not there its kernels say so. */
 braid_launch_family braid_cuda_libraries_family(const braid_cuda_device *device) {
   size_t count = sizeof kKernels / sizeof *kKernels;
-  return (braid_launch_family){kKernels, device->blas || device->dnn ? count : 0};
+  return (braid_launch_family){kKernels, device->blas || device->dnn ? count : 0, false};
 }

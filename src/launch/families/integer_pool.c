@@ -101,4 +101,4 @@ static const braid_kernel kKernels[] = {
     {.op = "IntegerMaxPoolGrad", .name = "integer_max_pool_grad", .implementation = &kPoolGrad},
 };
 
-const braid_launch_family braid_launch_family_integer_pool = {kKernels, sizeof kKernels / sizeof *kKernels};
+const braid_launch_family braid_launch_family_integer_pool = {kKernels, sizeof kKernels / sizeof *kKernels, false};

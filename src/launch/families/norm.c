@@ -238,4 +238,4 @@ static const braid_kernel kKernels[] = {
     {.op = "LRNGrad", .name = "lrn_grad", .match = braid_launch_match_float, .implementation = &kLrnGrad},
 };
 
-const braid_launch_family braid_launch_family_norm = {kKernels, sizeof kKernels / sizeof *kKernels};
+const braid_launch_family braid_launch_family_norm = {kKernels, sizeof kKernels / sizeof *kKernels, true};

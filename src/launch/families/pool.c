@@ -116,4 +116,4 @@ static const braid_kernel kKernels[] = {
     KERNEL("GlobalAveragePoolGrad", "global_average_pool_grad", kGlobal),
 };
 
-const braid_launch_family braid_launch_family_pool = {kKernels, sizeof kKernels / sizeof *kKernels};
+const braid_launch_family braid_launch_family_pool = {kKernels, sizeof kKernels / sizeof *kKernels, true};
