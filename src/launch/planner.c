@@ -227,6 +227,22 @@ bool braid_launch_match_float(const braid_node_desc *node, char *why, size_t why
   return true;
 }
 
+bool braid_launch_match_real(const braid_node_desc *node, char *why, size_t why_bytes) {
+  braid_dtype first = node->inputs[0].desc.dtype;
+  if (!braid_launch_is_real(first))
+    return braid_launch_refuse(why, why_bytes, "input 0 is %s, neither float32 nor a 16-bit type",
+                               braid_dtype_name(first));
+  for (size_t i = 0; i < node->input_count + node->output_count; i++) {
+    bool input = i < node->input_count;
+    size_t index = input ? i : i - node->input_count;
+    const braid_operand *operand = input ? &node->inputs[index] : &node->outputs[index];
+    if (operand->present && operand->desc.dtype != first)
+      return braid_launch_refuse(why, why_bytes, "%s %zu is %s, not %s", input ? "input" : "output", index,
+                                 braid_dtype_name(operand->desc.dtype), braid_dtype_name(first));
+  }
+  return true;
+}
+
 bool braid_launch_is_narrow(const braid_node_desc *node) {
   for (size_t i = 0; i < node->input_count; i++)
     if (node->inputs[i].present && braid_desc_count(&node->inputs[i].desc) > kNarrow) return false;

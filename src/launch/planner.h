@@ -71,6 +71,8 @@ bool braid_launch_has_input(const braid_node_desc *node, size_t index);
 bool braid_launch_has_output(const braid_node_desc *node, size_t index);
 /* All operands are float32 (those left out aside); says which is not. */
 bool braid_launch_match_float(const braid_node_desc *node, char *why, size_t why_bytes);
+/* The same of float32, float16 or bfloat16, one type for all. */
+bool braid_launch_match_real(const braid_node_desc *node, char *why, size_t why_bytes);
 /* Do 32 bits count the elements of every operand, with room for rounding up? */
 bool braid_launch_is_narrow(const braid_node_desc *node);
 /* Writes the reason and returns false. */

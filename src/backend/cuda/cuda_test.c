@@ -572,7 +572,12 @@ static void test_texts(void **state) {
       {"transpose", "-DT=uint -DGROUP=32"},
       {"softmax", "-DFUNCTION=0"},
       {"dropout", "-DMODE -DRATIO -DNUMBERED -DMASK"},
-      {"optimizer", "-DSGD -DADAM -DRATE=float -DSTEP=long -DGUARD=float -DMOMENTUM"},
+      {"elementwise", "-DARITY=2 -DT=float -DTO=bf16 -DT0=bf16 -DT1=fp16 -DV0=a -DV1=b -DE0=1 -DE1=0 -DEIGHT -DALIGNED "
+                      "-DEXPRESSION=a+b"},
+      {"elementwise", "-DARITY=1 -DT=float -DTO=fp16 -DT0=float -DV0=a -DE0=1 -DEIGHT -DEXPRESSION=a"},
+      {"optimizer",
+       "-DSGD -DADAM -DRATE=float -DSTEP=long -DGUARD=float -DMOMENTUM -DG=bf16 -DSCALE=float -DCOPY=bf16"},
+      {"optimizer", "-DCLEAR -DLOOK -DLOSS_SCALE -DG=fp16"},
       {"matmul",
        "-DTILE_M=128 -DTILE_N=128 -DTILE_K=16 -DWORK_M=8 -DWORK_N=8 -DALIGNED -DLEFT_FOUR -DRIGHT_FOUR -DOUT_FOUR"},
       {"conv", "-DTAPS_3x3 -DTILE_M=64 -DTILE_N=64 -DTILE_K=8 -DWORK_M=4 -DWORK_N=4 -DALIGNED"},

@@ -7,6 +7,7 @@
 #include "backend/cuda/memory.h"
 #include "backend/cuda/program.h"
 #include "base/try.h"
+#include "launch/planner.h"
 #include "launch/widened.h"
 
 /* CUDA counts that many groups in the second and third dimension, and more than any memory holds in the first. */
@@ -237,6 +238,9 @@ bool braid_cuda_match(void *self, const braid_kernel *kernel, const braid_node_d
     snprintf(why, why_bytes, "%s", braid_error_detail());
     return false;
   }
+  /* Apart they are the libraries' kernels, which read 16 bits. */
+  if (family->widens && strncmp(node->op, "Fused", 5) == 0 && (device->dnn || device->blas))
+    return braid_launch_refuse(why, why_bytes, "its parts are faster, by cuDNN and cuBLASLt");
   return braid_launch_match(&device->traits, family, node, why, why_bytes);
 }
 
