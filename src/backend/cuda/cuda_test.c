@@ -23,8 +23,10 @@
 #include "backend/opencl/test_node.h"
 #include "base/library.h"
 #include "braid/conformance.h"
+#include "braid/model.h"
 #include "launch/queue.h"
 #include "skip.h"
+#include "train/step.h"
 
 /* --- children ------------------------------------------------------------------------------------------------------
  */
@@ -552,9 +554,45 @@ static int lacks_algorithms(void) {
   return 0;
 }
 
+/* A training step in bfloat16: every convolution and product is a library's, images stay channels last between them,
+ * and casts are those of the samples and of the scores. */
+static int trains_in_halves(void) {
+  braid_registry *registry;
+  braid_graph *model, *step;
+  braid_session *session;
+  braid_train_options options;
+  size_t libraries = 0, conversions = 0, casts = 0, widened = 0, on_cpu = 0;
+  EXPECT(preload_libraries());
+  EXPECT(braid_registry_create(NULL, &registry) == BRAID_OK);
+  EXPECT(braid_model_load(NULL, BRAID_MODELS "/glyphs.cfg", NULL, &model) == BRAID_OK);
+  braid_train_options_init(&options);
+  options.batch = 16;
+  options.precision = BRAID_BFLOAT16;
+  EXPECT(braid_step_graph_alone(model, &options, &step) == BRAID_OK);
+  braid_session_options on = {.devices = "cuda0 cpu", .training = true, .registry = registry};
+  EXPECT(braid_session_create(step, &on, &session) == BRAID_OK);
+  for (size_t i = 0; i < braid_session_plan_count(session); i++) {
+    braid_plan_line line = braid_session_plan(session, i);
+    libraries += !strncmp(line.kernel, "cudnn_", 6) || !strncmp(line.kernel, "cublas_", 7);
+    conversions += !strcmp(line.op, "LayoutConvert");
+    casts += !strcmp(line.op, "Cast");
+    widened += strstr(line.kernel, "wide_") != NULL;
+    on_cpu += strncmp(line.device, "cuda", 4) != 0 && line.kernel[0];
+  }
+  EXPECT(libraries == 14 && !on_cpu);
+  EXPECT(conversions == 1 && casts == 2); /* of samples, and of scores */
+  EXPECT(widened == 1);                   /* the gradient of the last bias, a few numbers */
+  braid_session_destroy(session);
+  braid_graph_destroy(step);
+  braid_graph_destroy(model);
+  braid_registry_destroy(registry);
+  return 0;
+}
+
 static void test_libraries(void **state) {
   (void)state;
   in_child(uses_libraries, "cuda_cards.so", "nvrtc_any.so", NULL, NULL);
+  in_child(trains_in_halves, "cuda_cards.so", "nvrtc_any.so", NULL, NULL);
   in_child(lacks_algorithms, "cuda_cards.so", "nvrtc_any.so", "FAKE_CUBLASLT_COUNT", "0");
 }
 
@@ -572,6 +610,11 @@ static void test_texts(void **state) {
       {"transpose", "-DT=uint -DGROUP=32"},
       {"softmax", "-DFUNCTION=0"},
       {"dropout", "-DMODE -DRATIO -DNUMBERED -DMASK"},
+      {"channels", "-DX=bf16 -DLANES=8 -DMOMENTS -DFINISH -DNEW_MEAN -DSAVED_INVERSE -DAPPLY -DOVER_ALL -DALIGNED"},
+      {"channels", "-DX=fp16 -DLANES=8 -DGRADIENT -DFINISH -DTRAINING -DDSCALE -DAPPLY -DPLACE=uchar -DWITH_WINDOW"},
+      {"channels", "-DX=float -DLANES=8 -DPLACE=int -DALIGNED"},
+      {"norm", "-DX=bf16 -DMEAN"},
+      {"pool", "-DX=fp16 -DPLACE=uchar -DWITH_WINDOW"},
       {"elementwise", "-DARITY=2 -DT=float -DTO=bf16 -DT0=bf16 -DT1=fp16 -DV0=a -DV1=b -DE0=1 -DE1=0 -DEIGHT -DALIGNED "
                       "-DEXPRESSION=a+b"},
       {"elementwise", "-DARITY=1 -DT=float -DTO=fp16 -DT0=float -DV0=a -DE0=1 -DEIGHT -DEXPRESSION=a"},

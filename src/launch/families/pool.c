@@ -31,6 +31,12 @@ static void max_pool_layouts(const braid_node_desc *node, braid_layout *inputs, 
   braid_launch_follow_channels(node, inputs, outputs);
 }
 
+/* One number for each channel lies in either order; 16 bits are most often for readers that want channels last. */
+static void global_grad_layouts(const braid_node_desc *node, braid_layout *inputs, braid_layout *outputs) {
+  if (braid_launch_is_half(node->inputs[0].desc.dtype)) inputs[0] = BRAID_LAYOUT_BHWC;
+  braid_launch_follow_channels(node, inputs, outputs);
+}
+
 static void add_type(braid_launch_planner *p) {
   braid_launch_option(p, "-DX=%s", braid_launch_element_type(p->node->inputs[0].desc.dtype));
 }
@@ -111,7 +117,7 @@ static braid_status pool_plan_global(const braid_launch_traits *traits, const br
   int64_t planes = whole->dims[0] * whole->dims[1], size = 1;
   for (int i = 2; i < whole->rank; i++) size *= whole->dims[i];
   braid_launch_plan_begin(&p, traits, node, recipe);
-  if (braid_launch_channels_last(&node->inputs[0])) {
+  if (braid_launch_channels_last(&node->inputs[0]) || braid_launch_channels_last(&node->outputs[0])) {
     braid_launch_global_average_last(&p);
     return braid_launch_plan_end(&p);
   }
@@ -140,7 +146,7 @@ static const braid_kernel kKernels[] = {
     KERNEL("GlobalMaxPool", "global_max_pool", NULL, kGlobal),
     KERNEL("GlobalAveragePool", "global_average_pool", braid_launch_follow_channels, kGlobal),
     KERNEL("GlobalMaxPoolGrad", "global_max_pool_grad", NULL, kGlobal),
-    KERNEL("GlobalAveragePoolGrad", "global_average_pool_grad", braid_launch_follow_channels, kGlobal),
+    KERNEL("GlobalAveragePoolGrad", "global_average_pool_grad", global_grad_layouts, kGlobal),
 };
 
 const braid_launch_family braid_launch_family_pool = {kKernels, sizeof kKernels / sizeof *kKernels, false};
