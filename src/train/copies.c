@@ -37,27 +37,27 @@ static bool casts_parameter(const braid_graph *graph, const braid_node *node) {
          (to->desc.dtype == BRAID_F16 || to->desc.dtype == BRAID_BF16);
 }
 
+static size_t find_parameter(const braid_value_id *parameters, size_t count, braid_value_id parameter) {
+  size_t i = 0;
+  while (i < count && parameters[i] != parameter) i++;
+  return i;
+}
+
 /* The first copy of a parameter is the one that its update follows: a model that casts to both types, or twice, keeps
  * its other casts. */
 braid_status braid_copies_make(braid_graph *graph, const braid_value_id *parameters, size_t count,
                                braid_value_id *copies) {
   for (size_t i = 0; i < count; i++) copies[i] = -1;
-  bool *done = braid_zalloc_array(graph->allocator, graph->value_count + 1, sizeof *done);
-  if (!done) return BRAID_NO_MEMORY;
-  braid_status status = BRAID_OK;
-  for (size_t n = 0; status == BRAID_OK && n < graph->node_count; n++) {
+  for (size_t n = 0; n < graph->node_count; n++) {
     const braid_node *node = &graph->nodes[n];
-    if (!casts_parameter(graph, node) || done[node->inputs[0]]) continue;
-    braid_value_id parameter = node->inputs[0], rounded = node->outputs[0], copy;
-    done[parameter] = true;
-    status = copy_make(graph, parameter, graph->values[rounded].desc.dtype, &copy);
-    if (status != BRAID_OK) break;
-    braid_graph_replace_uses(graph, rounded, copy);
-    for (size_t i = 0; i < count; i++)
-      if (parameters[i] == parameter) copies[i] = copy;
+    if (!casts_parameter(graph, node)) continue;
+    braid_value_id rounded = node->outputs[0];
+    size_t i = find_parameter(parameters, count, node->inputs[0]);
+    if (i == count || copies[i] >= 0) continue;
+    BRAID_TRY(copy_make(graph, parameters[i], graph->values[rounded].desc.dtype, &copies[i]));
+    braid_graph_replace_uses(graph, rounded, copies[i]);
   }
-  braid_free(graph->allocator, done);
-  return status;
+  return BRAID_OK;
 }
 
 /* --- the scale of the loss -----------------------------------------------------------------------------------------

@@ -5,8 +5,8 @@
 
 #include "graph/graph.h"
 
-/* Puts a state in the place of every cast of a parameter to a 16-bit type. copies[i] is that of parameters[i], -1 if it
- * has none; parameters that are not among them (frozen ones) get a state that stays. */
+/* Puts a state in the place of the cast of a parameter to a 16-bit type. copies[i] is that of parameters[i], -1 if it
+ * has none. Casts of other parameters, which are frozen, stay. */
 BRAID_MUST_CHECK braid_status braid_copies_make(braid_graph *graph, const braid_value_id *parameters, size_t count,
                                                 braid_value_id *copies);
 

@@ -25,11 +25,12 @@ bool braid_all_finite(const float *data, int64_t count) {
 }
 
 static braid_status not_finite(const braid_trainer *trainer, const char *what, const char *name, const char *op) {
-  return braid_fail(BRAID_NOT_FINITE,
-                    "epoch %lld, step %lld: %s %.120s%s%s%s holds a number that is not finite; a lower learning rate "
-                    "often helps",
+  return braid_fail(BRAID_NOT_FINITE, "epoch %lld, step %lld: %s %.120s%s%s%s holds a number that is not finite; %s",
                     (long long)trainer->epoch + 1, (long long)trainer->epoch_step + 1, what, name, op ? " (" : "",
-                    op ? op : "", op ? ")" : "");
+                    op ? op : "", op ? ")" : "",
+                    trainer->options.precision == BRAID_FLOAT16
+                        ? "fp16 ends at 65504, --precision bf16 has the range of float32"
+                        : "a lower learning rate often helps");
 }
 
 /* The same of a value of float32 or a 16-bit type. */
@@ -145,11 +146,7 @@ static braid_status look(braid_trainer *trainer, const braid_graph *graph, const
     const braid_value *value = &graph->values[graph->outputs[i]];
     if (first_not_finite_of(&value->desc, outputs[i]) < 0) continue;
     const braid_node *node = value->producer >= 0 ? &graph->nodes[value->producer] : NULL;
-    braid_status status = not_finite(trainer, "layer", node ? node->name : value->name, node ? node->op->name : NULL);
-    return value->desc.dtype == BRAID_F16
-               ? braid_fail(status, "%s; fp16 holds numbers up to 65504, --precision bf16 those of float32",
-                            braid_error_detail())
-               : status;
+    return not_finite(trainer, "layer", node ? node->name : value->name, node ? node->op->name : NULL);
   }
   return not_finite(trainer, "loss", "", NULL);
 }

@@ -329,6 +329,15 @@ static braid_status join_gradients(const update *u, braid_value_id whole, braid_
   return update_node(u, "Add", (braid_value_id[]){whole, rounded}, 2, out);
 }
 
+/* A parameter that no update follows is cast where it is read. */
+static braid_status drop_copy(const update *u, size_t index) {
+  braid_value_id copy = u->copies[index], cast;
+  if (copy < 0) return BRAID_OK;
+  BRAID_TRY(update_cast(u, u->parameters[index], type_of(u, copy), &cast));
+  braid_graph_replace_uses(u->graph, copy, cast);
+  return braid_graph_sort(u->graph);
+}
+
 static braid_status find_gradients(update *u) {
   braid_value_id loss, *wrt = braid_graph_arena_alloc(u->graph, 4 * (u->count + 1) * sizeof *wrt);
   if (!wrt) return BRAID_NO_MEMORY;
@@ -343,7 +352,10 @@ static braid_status find_gradients(update *u) {
   for (size_t i = 0; i < u->count; i++) {
     braid_value_id rounded = u->copies[i] < 0 ? -1 : gradients[next++], gradient;
     BRAID_TRY(join_gradients(u, gradients[i], rounded, &gradient));
-    if (gradient < 0) continue; /* the loss does not depend on it */
+    if (gradient < 0) { /* the loss does not depend on it */
+      BRAID_TRY(drop_copy(u, i));
+      continue;
+    }
     u->parameters[kept] = u->parameters[i];
     u->copies[kept] = u->copies[i];
     u->gradients[kept++] = gradient;
