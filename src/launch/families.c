@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "launch/widened.h"
+
 /* clang-format off */
 static const braid_launch_family *const kFamilies[] = {
     &braid_launch_family_elementwise,
@@ -46,7 +48,7 @@ static void list_one(listing *l, const braid_kernel *kernel, bool wide) {
   *own = *kernel;
   if (wide) {
     *l->widened = (braid_launch_kernel){.widens = kernel};
-    *own = (braid_kernel){.op = kernel->op, .implementation = l->widened++};
+    *own = (braid_kernel){.op = kernel->op, .match = braid_launch_match_widened, .implementation = l->widened++};
   }
   own->name = l->name;
   l->name = stpcpy(stpcpy(stpcpy(l->name, l->prefix), wide ? kWide : ""), kernel->name) + 1;

@@ -113,12 +113,17 @@ braid_status braid_launch_plan(const braid_launch_traits *traits, const braid_la
   return status;
 }
 
+bool braid_launch_match_widened(const braid_node_desc *node, char *why, size_t why_bytes) {
+  wide_node wide;
+  return widen(node, &wide) || braid_launch_refuse(why, why_bytes, "for 16-bit operands");
+}
+
 bool braid_launch_match(const braid_launch_traits *traits, const braid_launch_kernel *kernel,
                         const braid_node_desc *node, char *why, size_t why_bytes) {
   wide_node wide;
   if (!kernel->widens) return !kernel->match || kernel->match(traits, node, why, why_bytes);
-  if (!widen(node, &wide)) return braid_launch_refuse(why, why_bytes, "for 16-bit operands");
   const braid_launch_kernel *inner = kernel->widens->implementation;
+  if (!widen(node, &wide)) return braid_launch_refuse(why, why_bytes, "for 16-bit operands");
   if (kernel->widens->match && !kernel->widens->match(&wide.desc, why, why_bytes)) return false;
   return !inner->match || inner->match(traits, &wide.desc, why, why_bytes);
 }

@@ -11,5 +11,7 @@ BRAID_MUST_CHECK braid_status braid_launch_plan(const braid_launch_traits *trait
                                                 const braid_node_desc *node, braid_launch_recipe *recipe);
 bool braid_launch_match(const braid_launch_traits *traits, const braid_launch_kernel *kernel,
                         const braid_node_desc *node, char *why, size_t why_bytes);
+/* braid_kernel.match of widened kernels: the rest is braid_launch_match's. */
+bool braid_launch_match_widened(const braid_node_desc *node, char *why, size_t why_bytes);
 
 #endif
