@@ -293,7 +293,8 @@ static inline void check_end(check *c, double tolerance) {
     if (strcmp(kernels[i]->op, r.desc.op) != 0 || (c->only && !strstr(kernels[i]->name, c->only))) continue;
     if (kernels[i]->match && !kernels[i]->match(&r.desc, why, sizeof why)) continue;
     const braid_launch_kernel *own = kernels[i]->implementation;
-    if ((own->foreign || own->widens) && !check_on.backend->match(check_on.self, kernels[i], &r.desc, why, sizeof why)) continue;
+    if ((own->foreign || own->widens) && !check_on.backend->match(check_on.self, kernels[i], &r.desc, why, sizeof why))
+      continue;
     check_kernel(&r, -1);
     c->runs++;
     for (uint32_t over = 0; over < r.desc.input_count && over < 32; over++)

@@ -596,60 +596,13 @@ static void test_libraries(void **state) {
   in_child(lacks_algorithms, "cuda_cards.so", "nvrtc_any.so", "FAKE_CUBLASLT_COUNT", "0");
 }
 
-/* --- the kernels' text ---------------------------------------------------------------------------------------------
- * Where the compiler is, all texts in the forms that a GPU gets. */
-static void test_texts(void **state) {
-  (void)state;
-  static const struct {
-    const char *text, *options;
-  } kForms[] = {
-      {"elementwise", "-DARITY=1 -DT=float -DTO=float -DT0=float -DE0=1 -DEXPRESSION=ERF(V0)"},
-      {"elementwise",
-       "-cl-single-precision-constant -DARITY=1 -DT=float -DTO=float -DT0=float -DE0=1 -DEXPRESSION=V0*0.5"},
-      {"movement", "-DT=uint -DINDEX=long"},
-      {"transpose", "-DT=uint -DGROUP=32"},
-      {"softmax", "-DFUNCTION=0"},
-      {"dropout", "-DMODE -DRATIO -DNUMBERED -DMASK"},
-      {"channels", "-DX=bf16 -DLANES=8 -DMOMENTS -DFINISH -DNEW_MEAN -DSAVED_INVERSE -DAPPLY -DOVER_ALL -DALIGNED"},
-      {"channels", "-DX=fp16 -DLANES=8 -DGRADIENT -DFINISH -DTRAINING -DDSCALE -DAPPLY -DPLACE=uchar -DWITH_WINDOW"},
-      {"channels", "-DX=float -DLANES=8 -DPLACE=int -DALIGNED"},
-      {"norm", "-DX=bf16 -DMEAN"},
-      {"pool", "-DX=fp16 -DPLACE=uchar -DWITH_WINDOW"},
-      {"elementwise", "-DARITY=2 -DT=float -DTO=bf16 -DT0=bf16 -DT1=fp16 -DV0=a -DV1=b -DE0=1 -DE1=0 -DEIGHT -DALIGNED "
-                      "-DEXPRESSION=a+b"},
-      {"elementwise", "-DARITY=1 -DT=float -DTO=fp16 -DT0=float -DV0=a -DE0=1 -DEIGHT -DEXPRESSION=a"},
-      {"optimizer",
-       "-DSGD -DADAM -DRATE=float -DSTEP=long -DGUARD=float -DMOMENTUM -DG=bf16 -DSCALE=float -DCOPY=bf16"},
-      {"optimizer", "-DCLEAR -DLOOK -DLOSS_SCALE -DG=fp16"},
-      {"matmul",
-       "-DTILE_M=128 -DTILE_N=128 -DTILE_K=16 -DWORK_M=8 -DWORK_N=8 -DALIGNED -DLEFT_FOUR -DRIGHT_FOUR -DOUT_FOUR"},
-      {"conv", "-DTAPS_3x3 -DTILE_M=64 -DTILE_N=64 -DTILE_K=8 -DWORK_M=4 -DWORK_N=4 -DALIGNED"},
-      {"integer", "-DLANES=4 -DINPUT -DP=short -DCOUNTERS=1 -DUPDATE -DRAW=int -DNUMBER=int"},
-      {"integer_product",
-       "-DARRANGE -DSPREAD -DQUAD=4 -DT_I=64 -DT_B=64 -DTILE_K=16 -DWORK_M=4 -DWORK_N=4 -DDOT_PTX -DT=int"},
-  };
-  if (braid_cuda_compiler_find() != BRAID_OK) skip_test("nvrtc", "there is no libnvrtc");
-  for (size_t i = 0; i < sizeof kForms / sizeof *kForms; i++) {
-    char options[512];
-    uint8_t *binary = NULL;
-    size_t bytes = 0;
-    bool sized = strstr(kForms[i].options, "GROUP");
-    snprintf(options, sizeof options, "%s%s", kForms[i].options, sized ? "" : " -DGROUP=256");
-    const braid_launch_text *text = braid_launch_find_text(kForms[i].text);
-    assert_non_null(text);
-    if (braid_cuda_compile(NULL, text, 90, options, &binary, &bytes) != BRAID_OK) fail_msg("%s", braid_error_detail());
-    assert_true(bytes > 0);
-    braid_free(NULL, binary);
-  }
-}
-
 int main(void) {
-  /* The last two load a compiler that is installed, which children would inherit. */
+  /* The last one loads a compiler that is installed, which children would inherit. */
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_absent),      cmocka_unit_test(test_cards),     cmocka_unit_test(test_memory),
-      cmocka_unit_test(test_pins),        cmocka_unit_test(test_contract),  cmocka_unit_test(test_long_graph),
-      cmocka_unit_test(test_lost),        cmocka_unit_test(test_context),   cmocka_unit_test(test_given_up),
-      cmocka_unit_test(test_no_event),    cmocka_unit_test(test_libraries), cmocka_unit_test(test_compiler),
-      cmocka_unit_test(test_no_compiler), cmocka_unit_test(test_texts)};
+      cmocka_unit_test(test_absent),     cmocka_unit_test(test_cards),     cmocka_unit_test(test_memory),
+      cmocka_unit_test(test_pins),       cmocka_unit_test(test_contract),  cmocka_unit_test(test_long_graph),
+      cmocka_unit_test(test_lost),       cmocka_unit_test(test_context),   cmocka_unit_test(test_given_up),
+      cmocka_unit_test(test_no_event),   cmocka_unit_test(test_libraries), cmocka_unit_test(test_compiler),
+      cmocka_unit_test(test_no_compiler)};
   return skip_run_group_tests(tests, NULL, NULL);
 }
