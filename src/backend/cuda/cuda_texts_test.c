@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "backend/cuda/compiler.h"
+#include "braid/allocator.h"
 #include "launch/text.h"
 #include "skip.h"
 
