@@ -139,6 +139,21 @@ def ours_step(args, batch, device):
             for name, ms in zip(("int8", "float32"), times.groups())}, ""
 
 
+def ours_mixed(args, model, batch, precision, classes):
+    """Time and joules of a step in one precision."""
+    steps = 200 if model == "vgg-tile" and batch <= 128 else 30
+    program = os.path.join(args.build, "bench", "mixed_step_bench")
+    code, text, _ = run([program, "--device", args.device + " cpu", "--batch", str(batch), "--steps", str(steps),
+                         "--nodes", "30", "--classes", str(classes), "--precision", precision,
+                         os.path.join(MODELS, model + ".cfg")], 280)
+    with open(os.path.join(args.out, f"mixed-{model}-{batch}-{precision}.txt"), "w") as out:
+        out.write(text)
+    found = re.search(r": \w+ ([\d.]+) ms a step, ([-\d.]+) J", text)
+    if code or not found:
+        return None, text[-600:]
+    return {"ms": float(found[1]), "J": float(found[2]) if float(found[2]) >= 0 else float("nan")}, ""
+
+
 # PyTorch's side of all rows, in one process: importing it takes longer than measuring. A line of JSON for each.
 TORCH = r"""
 import json, sys, time, torch, torchvision
@@ -292,23 +307,26 @@ def step(args, rows, meter):
         add_row(rows, work, "braid float32", (plain.get("float32"), why))
         add_row(rows, work, "braid TF32", (rounded.get("float32"), why_rounded))
         add_row(rows, work, "braid int8", (plain.get("int8"), why))
+        add_row(rows, work, "braid bf16", ours_mixed(args, "vgg-tile", batch, "bf16", 10))
+    add_row(rows, "training step, ResNet-50, b256", "braid bf16", ours_mixed(args, "resnet50", 256, "bf16", 1000))
     torch_rows(rows, [("step", batch, mode, f"training step, VGG-like, b{batch}")
                       for batch in (128, 1024) for mode in ("float32", "tf32", "bf16")])
 
 
-def ours_net(args, net, batch, device, meter):
+def ours_net(args, net, batch, device, meter, precision="float32"):
     """The energy of a run is what ten times as many runs take more."""
     joules, texts = [], []
     for runs in (5, 60, 600):  # the first fills the cache of programs
         before = meter.read()
         code, text, _ = run([args.braid, "bench", os.path.join(MODELS, net + ".cfg"), "--batch", str(batch),
-                             "--device", device + " cpu", "--runs", str(runs), "--nodes", "12", "--json"], 200)
+                             "--device", device + " cpu", "--runs", str(runs), "--nodes", "12", "--json",
+                             "--precision", precision], 200)
         joules.append(meter.read() - before)
         texts.append(text)
         if code:
             return None, text[-600:]
     found = json.loads(texts[-1][texts[-1].index("{"):])
-    with open(os.path.join(args.out, f"{net}-{batch}-{word_of(device)}.json"), "w") as out:
+    with open(os.path.join(args.out, f"{net}-{batch}-{word_of(device)}-{precision}.json"), "w") as out:
         out.write(texts[-1])
     return {"ms": found["measured_ms"]["median"], "J": (joules[2] - joules[1]) / 540}, ""
 
@@ -321,6 +339,7 @@ def inference(args, rows, meter):
             work = f"inference, {net}, b{batch}"
             add_row(rows, work, "braid float32", ours_net(args, net, batch, args.device, meter))
             add_row(rows, work, "braid TF32", ours_net(args, net, batch, tf32, meter))
+            add_row(rows, work, "braid fp16", ours_net(args, net, batch, args.device, meter, "fp16"))
     torch_rows(rows, [(torch_names[net], batch, mode, f"inference, {net}, b{batch}")
                       for net in NETS for batch in (1, 32) for mode in ("float32", "tf32", "fp16")])
 

@@ -59,13 +59,14 @@ typedef struct cli_place {
   size_t plugin_count;
   int threads;
   bool no_fusion;
+  braid_precision precision;  /* of the models that cli_load_to_run loads */
   braid_registry *registry;   /* between open and close */
   const char *placement_file; /* of `placement`; NULL: none */
   braid_placement placement;  /* that `plan` names, after open: `devices` and `patterns` are then from it */
 } cli_place;
 extern const struct argp cli_place_argp;     /* --device --place --platform --plugin --threads --trace */
 extern const struct argp cli_inference_argp; /* ... and --no-fusion; training fuses nothing */
-extern const struct argp cli_planned_argp;   /* ... and --plan --save-plan, for commands that run a model */
+extern const struct argp cli_planned_argp;   /* ... and --plan --save-plan --precision, for commands that run a model */
 /* The first option given that says where or how to run; NULL: none. */
 const char *cli_place_given(const cli_place *place);
 /* Whether a file is a plan of `braid plan --save`. */

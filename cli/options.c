@@ -89,6 +89,7 @@ enum {
   KEY_NO_FUSION,
   KEY_PLAN,
   KEY_SAVE_PLAN,
+  KEY_PRECISION,
   KEY_PLACE,
   KEY_PLATFORM,
   KEY_PLUGIN,
@@ -181,6 +182,14 @@ static const struct argp_option fusion_options[] = {{"no-fusion", KEY_NO_FUSION,
 static const struct argp_child fusion_children[] = {{&cli_place_argp, 0, NULL, 0}, {0}};
 const struct argp cli_inference_argp = {fusion_options, parse_fusion, NULL, NULL, fusion_children, NULL, NULL};
 
+static braid_precision parse_precision(struct argp_state *state, const char *name) {
+  static const braid_precision known[] = {BRAID_FLOAT32, BRAID_TF32, BRAID_BFLOAT16, BRAID_FLOAT16};
+  for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+    if (strcmp(name, braid_precision_name(known[i])) == 0) return known[i];
+  argp_error(state, "--precision %s: float32, tf32, bf16 or fp16 is expected", name);
+  return BRAID_FLOAT32;
+}
+
 static error_t parse_plan(int key, char *argument, struct argp_state *state) {
   cli_place *place = state->input;
   switch (key) {
@@ -192,6 +201,9 @@ static error_t parse_plan(int key, char *argument, struct argp_state *state) {
     return 0;
   case KEY_SAVE_PLAN:
     place->save_plan = argument;
+    return 0;
+  case KEY_PRECISION:
+    place->precision = parse_precision(state, argument);
     return 0;
   case ARGP_KEY_END:
     if (place->plan && (place->patterns || place->no_fusion))
@@ -208,6 +220,11 @@ static const struct argp_option plan_options[] = {
     {"plan", KEY_PLAN, "FILE", 0,
      "Load a saved plan instead of planning; it must be for the same model and machine. Or one of `braid plan --save`, "
      "for the same batch, which says where nodes run",
+     80},
+    {"precision", KEY_PRECISION, "NAME", 0,
+     "float32 (default); tf32: products of float32 may round to 10 bits of fraction, on devices that can; bf16 or "
+     "fp16: "
+     "products and what passes their results on in 16 bits",
      80},
     {0}};
 static const struct argp_child plan_children[] = {{&cli_inference_argp, 0, NULL, 0}, {0}};
@@ -404,6 +421,7 @@ braid_status cli_load_to_run(const cli_source *source, const cli_place *place, b
   bool wanted = !place->devices || strstr(place->devices, "cpu");
   bool opens = wanted && pthread_create(&opening, NULL, open_cpu, place->registry) == 0;
   braid_status status = cli_load(source, out);
+  if (status == BRAID_OK) status = braid_graph_set_precision(*out, place->precision);
   if (opens) pthread_join(opening, NULL);
   return status;
 }

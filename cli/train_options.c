@@ -126,7 +126,10 @@ static const struct argp_option table[] = {
     {"label-noise", KEY_NOISE, "P", 0, "Replace a label by any with probability P, anew in each epoch", 2},
     {"optimizer", KEY_OPTIMIZER, "NAME", 0, "sgd (default), adam or adamw; with --precision int8 sgd or wage", 3},
     {"precision", KEY_PRECISION, "NAME", 0,
-     "float32 (default), or int8: training in integers, the same bits on every device, with losses, rules of updates "
+     "float32 (default); tf32: products of float32 may round to 10 bits of fraction, on devices that can; bf16 or "
+     "fp16: "
+     "products and what passes their results on in 16 bits, parameters and losses in float32; or int8: training in "
+     "integers, the same bits on every device, with losses, rules of updates "
      "and a schedule of its own (docs/integer-training.md); --lr is then a power of two (default 0.125; with "
      "--optimizer wage 8)",
      3},
@@ -444,7 +447,7 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
                                        "huber",         "output",        "squared-hinge",        NULL};
   static const char *const optimizers[] = {"sgd", "adam", "adamw", "wage", NULL};
   static const char *const schedules[] = {"constant", "step", "cosine", "one-cycle", "plateau", NULL};
-  static const char *const precisions[] = {"float32", "int8", NULL};
+  static const char *const precisions[] = {"float32", "int8", "tf32", "bf16", "fp16", NULL};
   static const char *const monitors[] = {"loss", "accuracy", NULL};
   train_options *o = state->input;
   braid_train_options *t = &o->train;

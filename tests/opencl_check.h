@@ -347,7 +347,7 @@ static inline void check_end(check *c, double tolerance) {
     if (strcmp(kernels[i]->op, r.desc.op) != 0 || (c->only && !strstr(kernels[i]->name, c->only))) continue;
     if (kernels[i]->match && !kernels[i]->match(&r.desc, why, sizeof why)) continue;
     const braid_launch_kernel *own = kernels[i]->implementation;
-    if ((own->foreign || kernels[i]->layouts) &&
+    if ((own->foreign || own->widens || kernels[i]->layouts) &&
         !check_on.backend->match(check_on.self, kernels[i], &r.desc, why, sizeof why))
       continue;
     if (check_set_layouts(&r, BRAID_LAYOUT_PLAIN) || !kernels[i]->layouts) c->runs += check_ways(&r);

@@ -159,6 +159,20 @@ BRAID_API BRAID_MUST_CHECK braid_status braid_graph_bind_input(braid_graph *grap
  * which would fold parameters. INVALID_GRAPH if nothing is trainable. */
 BRAID_API BRAID_MUST_CHECK braid_status braid_graph_make_trainable(braid_graph *graph);
 
+/* In what a graph computes. With BRAID_BFLOAT16 and BRAID_FLOAT16 products (Conv, ConvTranspose, Gemm, MatMul) and what
+ * passes their results on are of that type, with sums in float32; losses, Softmax, reductions and normalizations but
+ * BatchNormalization are float32, as are parameters, statistics, the graph's inputs and its outputs (docs/training.md
+ * has the list). With BRAID_TF32 devices that can may round the operands of products to 10 bits of fraction. BRAID_INT8
+ * is of training alone (braid/train.h). */
+typedef enum braid_precision { BRAID_FLOAT32, BRAID_INT8, BRAID_TF32, BRAID_BFLOAT16, BRAID_FLOAT16 } braid_precision;
+BRAID_API const char *braid_precision_name(braid_precision precision); /* "float32", "int8", "tf32", "bf16", "fp16" */
+/* The precision in which sessions and plans made from the graph compute, and gradients that are added to it from now
+ * on; the graph itself, its names and its types stay. Values that are not float32 are left alone. INVALID_ARGUMENT for
+ * BRAID_INT8. */
+BRAID_API BRAID_MUST_CHECK braid_status braid_graph_set_precision(braid_graph *graph, braid_precision precision);
+/* What was set; BRAID_FLOAT32 once gradients have been added: the graph then holds 16-bit values and casts. */
+BRAID_API braid_precision braid_graph_precision(const braid_graph *graph);
+
 /* Adds the nodes that compute the gradients of `loss`, a value of one element, with respect to the `count` values `wrt`
  * (reverse-mode differentiation). grads[i] is the gradient of wrt[i], -1 if the loss does not depend on it. UNSUPPORTED
  * names a node whose op has no gradient. */

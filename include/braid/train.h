@@ -13,8 +13,6 @@ typedef enum braid_optimizer {
 } braid_optimizer;
 typedef enum braid_schedule { BRAID_CONSTANT, BRAID_STEP, BRAID_COSINE, BRAID_ONE_CYCLE, BRAID_PLATEAU } braid_schedule;
 /* Of the targets that are classes, labels or numbers (braid_target_kind). */
-/* BRAID_INT8: weights, activations, errors and gradients are integers (docs/integer-training.md). */
-typedef enum braid_precision { BRAID_FLOAT32, BRAID_INT8 } braid_precision;
 typedef enum braid_loss {
   BRAID_CROSS_ENTROPY,        /* classes */
   BRAID_SQUARED_ERROR,        /* classes: half the sum of squares by sample; numbers: the mean of all squares (PyTorch's

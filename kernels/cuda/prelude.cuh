@@ -62,6 +62,16 @@ inline int clz(unsigned int x) {
 inline unsigned mul_hi(unsigned a, unsigned b) {
   return __umulhi(a, b);
 }
+inline float braid_half_to_float(ushort x) {
+  float out;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(out) : "h"(x));
+  return out;
+}
+inline ushort braid_float_to_half(float x) {
+  ushort out;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(out) : "f"(x));
+  return out;
+}
 template <class C, class T>
 inline T braid_choose(C which, T a, T b) {
   return which ? a : b;

@@ -1,5 +1,9 @@
-/* Batch normalization and LRN over images [batch, channels, plane]. */
+/* Batch normalization and LRN over images [batch, channels, plane]. X: the type of an image's elements. */
 #include "common.clh"
+
+#ifndef X
+#define X float
+#endif
 
 #define LANES 16
 #define SHAPE index_t batch, index_t channels, index_t plane
@@ -7,17 +11,21 @@
 /* Sums over a slice of each channel's elements, a group for each channel and slice: of u (MEAN), of the squares of u -
  * center (SPREAD), or of v and of v * (u - center) (GRADIENT). A slice is `slice` elements of the batch * plane. */
 #if defined(MEAN)
-#define TERM(i) u[i]
+#define TERM(i) GET(X, u, i)
 #elif defined(SPREAD)
-#define TERM(i) ((u[i] - middle) * (u[i] - middle))
+#define TERM(i) square(GET(X, u, i) - middle)
 #else
-#define TERM(i) (v[i] * (u[i] - middle))
+#define TERM(i) (GET(X, v, i) * (GET(X, u, i) - middle))
 #endif
 #if defined(MEAN)
 #define MIDDLE 0
 #else
 #define MIDDLE center[channel]
 #endif
+
+float square(float x) {
+  return x * x;
+}
 
 float tree(float x, local float *parts, int l) {
   parts[l] = x;
@@ -32,7 +40,7 @@ float tree(float x, local float *parts, int l) {
 }
 
 #if defined(MEAN) || defined(SPREAD) || defined(GRADIENT)
-KERNEL channel_sums(IN(float) u, IN(float) v, IN(float) center, OUT(float) sums, OUT(float) more, SHAPE,
+KERNEL channel_sums(IN(X) u, IN(X) v, IN(float) center, OUT(float) sums, OUT(float) more, SHAPE,
                     index_t slice) {
   SHARED float parts[GROUP];
   const index_t channel = get_group_id(0), which = get_group_id(1);
@@ -48,13 +56,13 @@ KERNEL channel_sums(IN(float) u, IN(float) v, IN(float) center, OUT(float) sums,
       for (int k = 0; k < LANES; k++) {
         lanes[k] += TERM(first + i + k * GROUP);
 #ifdef GRADIENT
-        extra[k] += v[first + i + k * GROUP];
+        extra[k] += GET(X, v, first + i + k * GROUP);
 #endif
       }
     for (; i < count; i += GROUP) {
       sum += TERM(first + i);
 #ifdef GRADIENT
-      second += v[first + i];
+      second += GET(X, v, first + i);
 #endif
     }
     r += count;
@@ -83,6 +91,12 @@ float total(IN(float) sums, index_t channels, index_t channel, index_t slices) {
 KERNEL finish_mean(IN(float) sums, OUT(float) mean, SHAPE, index_t slices) {
   const index_t c = get_global_id(0);
   if (c < channels) mean[c] = total(sums, channels, c, slices) / ((float)batch * plane);
+}
+
+/* The gradient of a bias. */
+KERNEL finish_bias(IN(float) sums, OUT(X) bias, index_t channels, index_t slices) {
+  const index_t c = get_global_id(0);
+  if (c < channels) PUT(X, bias, c, total(sums, channels, c, slices));
 }
 
 /* What y = factor * (x - mean) + bias takes, and what becomes of the running statistics, which may lie where they were.
@@ -117,12 +131,12 @@ KERNEL given(IN(float) scale, IN(float) variance, OUT(float) factor, index_t cha
 }
 
 /* y may be x. */
-KERNEL apply(GLOBAL const float *x, IN(float) factor, IN(float) mean, IN(float) bias, GLOBAL float *y, index_t total,
+KERNEL apply(GLOBAL const X *x, IN(float) factor, IN(float) mean, IN(float) bias, GLOBAL X *y, index_t total,
              index_t channels, index_t plane) {
   const index_t i = get_global_id(0);
   if (i >= total) return;
   const index_t c = i / plane % channels;
-  y[i] = factor[c] * (x[i] - mean[c]) + bias[c];
+  PUT(X, y, i, factor[c] * (GET(X, x, i) - mean[c]) + bias[c]);
 }
 
 /* With h = (x - mean) * inverse and N elements in a channel: dx = scale * inverse * (dy - dbias / N - h * dscale / N),
@@ -155,12 +169,13 @@ KERNEL finish_gradient(IN(float) products, IN(float) sums, IN(float) scale, IN(f
 }
 
 /* dx may be dy or x. */
-KERNEL gradient(GLOBAL const float *dy, GLOBAL const float *x, IN(float) mean, IN(float) coefficients, GLOBAL float *dx,
+KERNEL gradient(GLOBAL const X *dy, GLOBAL const X *x, IN(float) mean, IN(float) coefficients, GLOBAL X *dx,
                 index_t total, index_t channels, index_t plane) {
   const index_t i = get_global_id(0);
   if (i >= total) return;
   const index_t c = i / plane % channels;
-  dx[i] = coefficients[c] * dy[i] + (coefficients[channels + c] * (x[i] - mean[c]) + coefficients[2 * channels + c]);
+  const float d = GET(X, dy, i), v = GET(X, x, i) - mean[c];
+  PUT(X, dx, i, coefficients[c] * d + (coefficients[channels + c] * v + coefficients[2 * channels + c]));
 }
 
 /* --- LRN: over `size` channels, `before` of them before one's own ----------------------------------------------------- */

@@ -1,6 +1,10 @@
 /* Pools over three spatial dimensions: sizes i of the input, o of the output, n of the window, strides s, dilations d,
- * padding b before and e behind (below zero: the last inputs are not looked at). */
+ * padding b before and e behind (below zero: the last inputs are not looked at). X: the type of elements. */
 #include "common.clh"
+
+#ifndef X
+#define X float
+#endif
 
 #define SIZES                                                                                                          \
   index_t i0, index_t i1, index_t i2, index_t o0, index_t o1, index_t o2, index_t n0, index_t n1, index_t n2,          \
@@ -36,22 +40,22 @@ index_t places_before(index_t origin, index_t limit, index_t d, index_t n) {
 /* Largest; NaN is larger than any number. The place of the first largest in its window is given in type PLACE, its index
  * in the whole input as a long, counted along the first dimension first if COLUMN_MAJOR. */
 #ifdef PLACE
-KERNEL max_pool(IN(float) x, OUT(float) y, OUT(long) indices, OUT(PLACE) window, SIZES, index_t total) {
+KERNEL max_pool(IN(X) x, OUT(X) y, OUT(long) indices, OUT(PLACE) window, SIZES, index_t total) {
   const index_t at = get_global_id(0), outputs = o0 * o1 * o2, plane = at / outputs;
   if (at >= total) return;
   PATCHES(at % outputs)
-  IN(float) from = x + plane * i0 * i1 * i2;
+  IN(X) from = x + plane * i0 * i1 * i2;
   float most = -INFINITY;
   index_t where = 0, source = -1;
   EACH_PLACE {
-    const float value = from[SOURCE];
+    const float value = GET(X, from, SOURCE);
     if (source < 0 || value > most || (value != value && most == most)) {
       most = value;
       where = (k0 * n1 + k1) * n2 + k2;
       source = SOURCE;
     }
   }
-  y[at] = most;
+  PUT(X, y, at, most);
 #ifdef WITH_WINDOW
   window[at] = (PLACE)where;
 #endif
@@ -65,14 +69,14 @@ KERNEL max_pool(IN(float) x, OUT(float) y, OUT(long) indices, OUT(PLACE) window,
 }
 #endif
 
-KERNEL average_pool(IN(float) x, OUT(float) y, SIZES, index_t total) {
+KERNEL average_pool(IN(X) x, OUT(X) y, SIZES, index_t total) {
   const index_t at = get_global_id(0), outputs = o0 * o1 * o2;
   if (at >= total) return;
   PATCHES(at % outputs)
-  IN(float) from = x + at / outputs * (i0 * i1 * i2);
+  IN(X) from = x + at / outputs * (i0 * i1 * i2);
   float sum = 0;
-  EACH_PLACE sum += from[SOURCE];
-  y[at] = sum / (float)DIVISOR;
+  EACH_PLACE sum += GET(X, from, SOURCE);
+  PUT(X, y, at, sum / (float)DIVISOR);
 }
 
 /* Gradients are gathered: an input adds up, in the order of outputs, those whose windows hold it. */
@@ -92,7 +96,7 @@ KERNEL average_pool(IN(float) x, OUT(float) y, SIZES, index_t total) {
   RANGE(2, p2)
 
 #ifdef PLACE
-KERNEL max_pool_grad(IN(float) dy, IN(PLACE) window, OUT(float) dx, SIZES, index_t total) {
+KERNEL max_pool_grad(IN(X) dy, IN(PLACE) window, OUT(X) dx, SIZES, index_t total) {
   const index_t at = get_global_id(0);
   if (at >= total) return;
   GRADIENT_OF(at)
@@ -101,13 +105,13 @@ KERNEL max_pool_grad(IN(float) dy, IN(PLACE) window, OUT(float) dx, SIZES, index
     const index_t o = plane * outputs + (q0 * o1 + q1) * o2 + q2, k = window[o];
     const bool mine = q0 * s0 - b0 + k / (n1 * n2) * d0 == p0 && q1 * s1 - b1 + k / n2 % n1 * d1 == p1 &&
                       q2 * s2 - b2 + k % n2 * d2 == p2;
-    if (mine) sum += dy[o];
+    if (mine) sum += GET(X, dy, o);
   }
-  dx[at] = sum;
+  PUT(X, dx, at, sum);
 }
 #endif
 
-KERNEL average_pool_grad(IN(float) dy, OUT(float) dx, SIZES, index_t total) {
+KERNEL average_pool_grad(IN(X) dy, OUT(X) dx, SIZES, index_t total) {
   const index_t at = get_global_id(0);
   if (at >= total) return;
   GRADIENT_OF(at)
@@ -117,44 +121,49 @@ KERNEL average_pool_grad(IN(float) dy, OUT(float) dx, SIZES, index_t total) {
     PATCHES(o)
     const index_t k0 = p0 - x0, k1 = p1 - x1, k2 = p2 - x2;
     if (k0 >= 0 && k1 >= 0 && k2 >= 0 && k0 % d0 == 0 && k1 % d1 == 0 && k2 % d2 == 0)
-      sum += dy[plane * outputs + o] * (1 / (float)DIVISOR);
+      sum += GET(X, dy, plane * outputs + o) * (1 / (float)DIVISOR);
   }
-  dx[at] = sum;
+  PUT(X, dx, at, sum);
 }
 
 /* --- one window over everything ------------------------------------------------------------------------------------- */
-KERNEL global_pool(IN(float) x, OUT(float) y, index_t planes, index_t size) {
+KERNEL global_pool(IN(X) x, OUT(X) y, index_t planes, index_t size) {
   const index_t plane = get_global_id(0);
   if (plane >= planes) return;
-  IN(float) from = x + plane * size;
+  IN(X) from = x + plane * size;
 #ifdef LARGEST
   float most = -INFINITY;
-  for (index_t i = 0; i < size; i++) most = from[i] > most || from[i] != from[i] ? from[i] : most;
-  y[plane] = most;
+  for (index_t i = 0; i < size; i++) {
+    const float value = GET(X, from, i);
+    most = value > most || value != value ? value : most;
+  }
+  PUT(X, y, plane, most);
 #else
   float lanes[16], sum = 0;
   index_t i = 0;
   for (int l = 0; l < 16; l++) lanes[l] = 0;
   for (; i + 16 <= size; i += 16)
-    for (int l = 0; l < 16; l++) lanes[l] += from[i + l];
-  for (; i < size; i++) sum += from[i];
+    for (int l = 0; l < 16; l++) lanes[l] += GET(X, from, i + l);
+  for (; i < size; i++) sum += GET(X, from, i);
   for (int l = 0; l < 16; l++) sum += lanes[l];
-  y[plane] = sum / (float)size;
+  PUT(X, y, plane, sum / (float)size);
 #endif
 }
 
-KERNEL global_average_grad(IN(float) dy, OUT(float) dx, index_t total, index_t size) {
+KERNEL global_average_grad(IN(X) dy, OUT(X) dx, index_t total, index_t size) {
   const index_t at = get_global_id(0);
-  if (at < total) dx[at] = dy[at / size] * (1 / (float)size);
+  if (at < total) PUT(X, dx, at, GET(X, dy, at / size) * (1 / (float)size));
 }
 
 /* Everything goes to the first of the largest. */
-KERNEL global_max_grad(IN(float) dy, IN(float) x, OUT(float) dx, index_t planes, index_t size) {
+KERNEL global_max_grad(IN(X) dy, IN(X) x, OUT(X) dx, index_t planes, index_t size) {
   const index_t plane = get_global_id(0);
   if (plane >= planes) return;
-  IN(float) from = x + plane * size;
+  IN(X) from = x + plane * size;
   index_t where = 0;
-  for (index_t i = 1; i < size; i++)
-    if (from[i] > from[where] || (from[i] != from[i] && from[where] == from[where])) where = i;
-  for (index_t i = 0; i < size; i++) dx[plane * size + i] = i == where ? dy[plane] : 0;
+  for (index_t i = 1; i < size; i++) {
+    const float value = GET(X, from, i), most = GET(X, from, where);
+    if (value > most || (value != value && most == most)) where = i;
+  }
+  for (index_t i = 0; i < size; i++) PUT(X, dx, plane * size + i, i == where ? GET(X, dy, plane) : 0);
 }

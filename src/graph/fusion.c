@@ -17,7 +17,7 @@ static bool clip_bound(const braid_rewrite *r, braid_value_id id, float otherwis
   *out = otherwise;
   if (id < 0) return true;
   const braid_tensor *tensor = braid_rewrite_constant(r, id);
-  if (!tensor || braid_tensor_desc(tensor)->dtype != BRAID_F32) return false;
+  if (!tensor || !braid_dtype_is_float(braid_tensor_desc(tensor)->dtype)) return false;
   *out = (float)braid_tensor_get_f64(tensor, 0);
   return true;
 }
@@ -123,7 +123,7 @@ static braid_status find_residual(finder *f, braid_node_id id) {
   if (!braid_desc_same_shape(braid_rewrite_desc(r, node->inputs[0]), braid_rewrite_desc(r, node->inputs[1])))
     return BRAID_OK;
   for (size_t i = 0; i < 2; i++) {
-    const braid_node *candidate = braid_rewrite_sole_producer(r, node->inputs[i]);
+    const braid_node *candidate = braid_rewrite_real_producer(r, node->inputs[i], 1);
     if (!braid_node_is(candidate, "Conv") || (conv && candidate < conv)) continue;
     conv = candidate;
     z = node->inputs[1 - i];
@@ -144,7 +144,7 @@ static braid_status find_bias(finder *f, braid_node_id id) {
   const braid_node *node = &r->graph->nodes[id];
   if (!braid_node_is(node, "Add")) return BRAID_OK;
   for (size_t i = 0; i < 2; i++) {
-    const braid_node *product = braid_rewrite_sole_producer(r, node->inputs[i]);
+    const braid_node *product = braid_rewrite_real_producer(r, node->inputs[i], 1);
     const braid_desc *bias = braid_rewrite_desc(r, node->inputs[1 - i]), *y = braid_rewrite_desc(r, node->inputs[i]);
     if (!braid_node_is(product, "MatMul") || braid_attr_float(&product->attrs, "alpha", 1) != 1) continue;
     if (braid_rewrite_desc(r, product->inputs[0])->rank < 2 || braid_rewrite_desc(r, product->inputs[1])->rank < 2)
@@ -163,7 +163,7 @@ static braid_status find_activation(finder *f, braid_node_id id) {
   const braid_node *node = &f->rewrite.graph->nodes[id];
   activation act;
   if (node->input_count < 1 || !braid_fusion_read_activation(&f->rewrite, node, &act)) return BRAID_OK;
-  return find_activated(f, braid_rewrite_sole_producer(&f->rewrite, node->inputs[0]), &act, &id, 1);
+  return find_activated(f, braid_rewrite_real_producer(&f->rewrite, node->inputs[0], 1), &act, &id, 1);
 }
 
 /* Mul(x, Sigmoid(x)), which exporters write for Swish; and that over what a convolution or product computes. */
@@ -172,7 +172,7 @@ static braid_status find_swish(finder *f, braid_node_id id) {
   const braid_node *node = &r->graph->nodes[id];
   if (!braid_node_is(node, "Mul")) return BRAID_OK;
   for (size_t i = 0; i < 2; i++) {
-    const braid_node *gate = braid_rewrite_sole_producer(r, node->inputs[i]);
+    const braid_node *gate = braid_rewrite_real_producer(r, node->inputs[i], 1);
     braid_value_id x = node->inputs[1 - i];
     if (!braid_node_is(gate, "Sigmoid") || gate->inputs[0] != x) continue;
     braid_node_id members[] = {braid_rewrite_index(r, gate), id};
@@ -184,7 +184,7 @@ static braid_status find_swish(finder *f, braid_node_id id) {
                         .attrs = node->attrs};
     set.source = id;
     BRAID_TRY(braid_fusion_add(f, &set));
-    return find_activated(f, braid_rewrite_producer(r, x, 2), &(activation){"Swish", {1}, 1}, members, 2);
+    return find_activated(f, braid_rewrite_real_producer(r, x, 2), &(activation){"Swish", {1}, 1}, members, 2);
   }
   return BRAID_OK;
 }

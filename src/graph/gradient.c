@@ -5,6 +5,7 @@
 #include "base/arena.h"
 #include "base/try.h"
 #include "graph/body.h"
+#include "graph/precision.h"
 
 struct braid_gradient_state {
   braid_value_id *of; /* forward value -> its gradient so far; -1: none */
@@ -200,6 +201,7 @@ braid_status braid_graph_gradients(braid_graph *graph, braid_value_id loss, cons
   BRAID_TRY(gradient_check(graph, loss, wrt, count));
   BRAID_TRY(braid_graph_begin_change(graph));
   BRAID_TRY(braid_body_expand_all(graph));
+  BRAID_TRY(braid_graph_lower(graph));
   struct braid_gradient_state state = {.value_count = graph->value_count};
   state.of = braid_zalloc_array(graph->allocator, graph->value_count, sizeof *state.of);
   state.depends = braid_zalloc_array(graph->allocator, graph->value_count, sizeof *state.depends);

@@ -34,8 +34,8 @@ static const struct {
       "IntegerConvGradInput", "IntegerDigest", "IntegerErrorSum", "IntegerInput", "IntegerMaxPool", "IntegerMomentum",
       "IntegerQuantize", "IntegerRelu", "IntegerScaleError", "IntegerSquaredError", "IntegerUpdate"}},
     {"optimizer steps",
-     {"AdamUpdate", "SgdUpdate", "ai.onnx.preview.training.Adagrad", "ai.onnx.preview.training.Adam",
-      "ai.onnx.preview.training.Momentum"}},
+     {"AdamUpdate", "GradientGuard", "LossScaleUpdate", "SgdUpdate", "ai.onnx.preview.training.Adagrad",
+      "ai.onnx.preview.training.Adam", "ai.onnx.preview.training.Momentum"}},
 };
 
 static bool is_backward(const char *name) {

@@ -160,6 +160,7 @@ static braid_status clone_into(const braid_graph *graph, braid_graph *clone) {
   for (size_t i = 0; i < graph->output_count; i++) BRAID_TRY(braid_graph_add_output(clone, graph->outputs[i]));
   clone->unique = graph->unique;
   clone->auxiliary_share = graph->auxiliary_share;
+  clone->precision = graph->precision;
   BRAID_TRY(braid_graph_share_ops(clone, graph));
   clone->resolved = graph->resolved;
   clone->reshaped = graph->reshaped;

@@ -74,6 +74,7 @@ struct braid_graph {
   struct braid_custom_ops **op_sets;   /* that ops of the nodes are of; references */
   size_t op_set_count, op_set_capacity;
   double auxiliary_share;              /* what each output after the first counts in the loss of training; 0: nothing */
+  braid_precision precision;           /* that plans and gradients are to have; applied by precision.c */
   bool resolved;                       /* shapes are fixed and folded */
   bool reshaped;                       /* an input has another shape since */
   struct braid_lineage *lineages;      /* newest first; in the arena */

@@ -458,6 +458,7 @@ static const struct attr_kind {
     {"input_forget", BRAID_ATTR_INT},
     {"input_shape", BRAID_ATTR_INTS},
     {"interleaved", BRAID_ATTR_INT},
+    {"interval", BRAID_ATTR_INT},
     {"inverse", BRAID_ATTR_INT},
     {"is_causal", BRAID_ATTR_INT},
     {"is_test", BRAID_ATTR_INT},

@@ -2,11 +2,22 @@
 
 #include "base/try.h"
 
-const braid_node *braid_rewrite_producer(const braid_rewrite *r, braid_value_id id, int32_t uses) {
+static const braid_node *rewrite_producer(const braid_rewrite *r, braid_value_id id, int32_t uses) {
   if (id < 0 || r->uses[id] != uses) return NULL;
   const braid_value *value = &r->graph->values[id];
-  if (value->kind != BRAID_VALUE_RESULT || value->producer < 0 || value->desc.dtype != BRAID_F32) return NULL;
-  return &r->graph->nodes[value->producer];
+  return value->kind == BRAID_VALUE_RESULT && value->producer >= 0 ? &r->graph->nodes[value->producer] : NULL;
+}
+
+const braid_node *braid_rewrite_producer(const braid_rewrite *r, braid_value_id id, int32_t uses) {
+  const braid_node *node = rewrite_producer(r, id, uses);
+  return node && r->graph->values[id].desc.dtype == BRAID_F32 ? node : NULL;
+}
+
+const braid_node *braid_rewrite_real_producer(const braid_rewrite *r, braid_value_id id, int32_t uses) {
+  const braid_node *node = rewrite_producer(r, id, uses);
+  if (!node) return NULL;
+  braid_dtype dtype = r->graph->values[id].desc.dtype;
+  return dtype == BRAID_F32 || dtype == BRAID_F16 || dtype == BRAID_BF16 ? node : NULL;
 }
 
 braid_status braid_rewrite_take_names(braid_rewrite *r, braid_node_id id, braid_node_id source) {

@@ -35,6 +35,8 @@ static inline const braid_tensor *braid_rewrite_constant(const braid_rewrite *r,
 
 /* The node that computes `id`, if `id` is float32 and read as often as that; else NULL. */
 const braid_node *braid_rewrite_producer(const braid_rewrite *r, braid_value_id id, int32_t uses);
+/* The same of float32, float16 and bfloat16. */
+const braid_node *braid_rewrite_real_producer(const braid_rewrite *r, braid_value_id id, int32_t uses);
 static inline const braid_node *braid_rewrite_sole_producer(const braid_rewrite *r, braid_value_id id) {
   return braid_rewrite_producer(r, id, 1);
 }

@@ -70,6 +70,7 @@ braid_status braid_graph_unresolve(braid_graph *graph) {
   braid_graph *before;
   BRAID_TRY(braid_graph_clone(graph->unresolved->graph, &before));
   copy_input_shapes(graph, before);
+  before->precision = graph->precision;
   swap_graphs(graph, before);
   braid_graph_destroy(before);
   return BRAID_OK;

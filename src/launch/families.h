@@ -14,7 +14,8 @@ extern const braid_launch_family braid_launch_family_elementwise, braid_launch_f
     braid_launch_family_quantize;
 
 /* Puts `first`, a backend's own, then the kernels of all families in one list, which the caller frees; the families'
- * names are given a prefix ("cl_"), so that plans and traces tell one backend's from another's. */
+ * names are given a prefix ("cl_"), so that plans and traces tell one backend's from another's. They are matched and
+ * planned by braid_launch_match and braid_launch_plan (widened.h). */
 BRAID_MUST_CHECK braid_status braid_launch_list_kernels(const braid_allocator *allocator, const char *prefix,
                                                         const braid_launch_family *first, size_t first_count,
                                                         const braid_kernel ***out, size_t *count);

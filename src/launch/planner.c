@@ -227,6 +227,22 @@ bool braid_launch_match_float(const braid_node_desc *node, char *why, size_t why
   return true;
 }
 
+bool braid_launch_match_real(const braid_node_desc *node, char *why, size_t why_bytes) {
+  braid_dtype first = node->inputs[0].desc.dtype;
+  if (!braid_launch_is_real(first))
+    return braid_launch_refuse(why, why_bytes, "input 0 is %s, neither float32 nor a 16-bit type",
+                               braid_dtype_name(first));
+  for (size_t i = 0; i < node->input_count + node->output_count; i++) {
+    bool input = i < node->input_count;
+    size_t index = input ? i : i - node->input_count;
+    const braid_operand *operand = input ? &node->inputs[index] : &node->outputs[index];
+    if (operand->present && operand->desc.dtype != first)
+      return braid_launch_refuse(why, why_bytes, "%s %zu is %s, not %s", input ? "input" : "output", index,
+                                 braid_dtype_name(operand->desc.dtype), braid_dtype_name(first));
+  }
+  return true;
+}
+
 bool braid_launch_is_narrow(const braid_node_desc *node) {
   for (size_t i = 0; i < node->input_count; i++)
     if (node->inputs[i].present && braid_desc_count(&node->inputs[i].desc) > kNarrow) return false;
@@ -241,4 +257,8 @@ const char *braid_launch_type(braid_dtype dtype) {
       [BRAID_I64] = "long",  [BRAID_U8] = "uchar",  [BRAID_U16] = "ushort", [BRAID_U32] = "uint",
       [BRAID_U64] = "ulong", [BRAID_BOOL] = "uchar"};
   return kTypes[dtype];
+}
+
+const char *braid_launch_element_type(braid_dtype dtype) {
+  return dtype == BRAID_F16 ? "fp16" : dtype == BRAID_BF16 ? "bf16" : braid_launch_type(dtype);
 }

@@ -71,6 +71,8 @@ bool braid_launch_has_input(const braid_node_desc *node, size_t index);
 bool braid_launch_has_output(const braid_node_desc *node, size_t index);
 /* All operands are float32 (those left out aside); says which is not. */
 bool braid_launch_match_float(const braid_node_desc *node, char *why, size_t why_bytes);
+/* The same of float32, float16 or bfloat16, one type for all. */
+bool braid_launch_match_real(const braid_node_desc *node, char *why, size_t why_bytes);
 /* Do 32 bits count the elements of every operand, with room for rounding up? */
 bool braid_launch_is_narrow(const braid_node_desc *node);
 /* Writes the reason and returns false. */
@@ -78,6 +80,15 @@ bool braid_launch_refuse(char *why, size_t why_bytes, const char *format, ...) B
 
 /* The C type of an element, NULL for types that no kernel computes in (16-bit and 64-bit floating point). */
 const char *braid_launch_type(braid_dtype dtype);
+/* The same as kernels load and store it by GET and PUT (common.clh), 16-bit floating point too. */
+const char *braid_launch_element_type(braid_dtype dtype);
+static inline bool braid_launch_is_half(braid_dtype dtype) {
+  return dtype == BRAID_F16 || dtype == BRAID_BF16;
+}
+/* Computed in float: float32, float16, bfloat16. */
+static inline bool braid_launch_is_real(braid_dtype dtype) {
+  return dtype == BRAID_F32 || braid_launch_is_half(dtype);
+}
 static inline int64_t braid_launch_ceil_div(int64_t a, int64_t b) { /* a >= 0, b > 0 */
   return a / b + (a % b != 0);
 }

@@ -110,12 +110,15 @@ typedef struct braid_launch_kernel {
   /* As braid_kernel.match, where the device matters (size classes, local memory). NULL: no objection. */
   bool (*match)(const braid_launch_traits *traits, const braid_node_desc *node, char *why, size_t why_bytes);
   const void *foreign; /* of no family: what the backend matches and plans it by instead; NULL: none */
+  const braid_kernel
+      *widens; /* a kernel of float32 that takes 16-bit operands by conversions (widened.h); NULL: none */
 } braid_launch_kernel;
 
 /* A family's kernels, best first for each op; families are listed in families.c, one line each. */
 typedef struct braid_launch_family {
   const braid_kernel *kernels;
   size_t count;
+  bool widens; /* they know float32 and no 16-bit type: each is listed again, widened (widened.h) */
 } braid_launch_family;
 
 #endif

@@ -25,14 +25,29 @@ bool braid_all_finite(const float *data, int64_t count) {
 }
 
 static braid_status not_finite(const braid_trainer *trainer, const char *what, const char *name, const char *op) {
-  return braid_fail(BRAID_NOT_FINITE,
-                    "epoch %lld, step %lld: %s %.120s%s%s%s holds a number that is not finite; a lower learning rate "
-                    "often helps",
+  return braid_fail(BRAID_NOT_FINITE, "epoch %lld, step %lld: %s %.120s%s%s%s holds a number that is not finite; %s",
                     (long long)trainer->epoch + 1, (long long)trainer->epoch_step + 1, what, name, op ? " (" : "",
-                    op ? op : "", op ? ")" : "");
+                    op ? op : "", op ? ")" : "",
+                    trainer->options.precision == BRAID_FLOAT16
+                        ? "fp16 ends at 65504, --precision bf16 has the range of float32"
+                        : "a lower learning rate often helps");
 }
 
-/* The forward nodes alone, with every float32 result as an output. */
+/* The same of a value of float32 or a 16-bit type. */
+static int64_t first_not_finite_of(const braid_desc *desc, const void *data) {
+  int64_t count = braid_desc_count(desc);
+  if (desc->dtype == BRAID_F32) return first_not_finite(data, count);
+  uint16_t exponent = desc->dtype == BRAID_F16 ? 0x7c00 : 0x7f80;
+  for (int64_t i = 0; i < count; i++)
+    if ((((const uint16_t *)data)[i] & exponent) == exponent) return i;
+  return -1;
+}
+
+static bool is_looked_at(const braid_value *value) {
+  return value->desc.dtype == BRAID_F32 || value->desc.dtype == BRAID_F16 || value->desc.dtype == BRAID_BF16;
+}
+
+/* The forward nodes alone, with every float32 and 16-bit result as an output. */
 static braid_status forward_with_all_outputs(const braid_graph *step, braid_graph **out) {
   *out = NULL;
   braid_graph *graph;
@@ -44,7 +59,7 @@ static braid_status forward_with_all_outputs(const braid_graph *step, braid_grap
     const braid_node *node = &graph->nodes[i];
     if (node->backward) continue;
     for (size_t j = 0; status == BRAID_OK && j < node->output_count; j++)
-      if (node->outputs[j] >= 0 && graph->values[node->outputs[j]].desc.dtype == BRAID_F32)
+      if (node->outputs[j] >= 0 && is_looked_at(&graph->values[node->outputs[j]]))
         status = braid_graph_add_output(graph, node->outputs[j]);
   }
   if (status == BRAID_OK) status = braid_graph_compact(graph);
@@ -75,7 +90,28 @@ static bool is_trained(const braid_value *value) {
   return value->kind == BRAID_VALUE_PARAMETER || value->kind == BRAID_VALUE_STATE;
 }
 
+/* Steps in a row that changed nothing, since gradients overflowed at every scale of the loss. */
+enum { kMostSkipped = 100 };
+
+static braid_status check_scale(braid_trainer *trainer) {
+  const braid_graph *step = trainer->step;
+  for (size_t i = 0; i < step->node_count; i++) {
+    if (strcmp(step->nodes[i].op->name, "LossScaleUpdate") != 0) continue;
+    braid_tensor *steps;
+    BRAID_TRY(read_finite(trainer, &step->values[step->nodes[i].inputs[1]], &steps));
+    int64_t count = braid_tensor_get_i64(steps, 0);
+    braid_tensor_release(steps);
+    if (count < -kMostSkipped)
+      return braid_fail(BRAID_NOT_FINITE,
+                        "epoch %lld, step %lld: gradients were not finite in fp16 for %lld steps in a row, whatever "
+                        "the scale of the loss; --precision bf16 has the range of float32",
+                        (long long)trainer->epoch + 1, (long long)trainer->epoch_step, (long long)-count);
+  }
+  return BRAID_OK;
+}
+
 braid_status braid_trainer_check_finite(braid_trainer *trainer) {
+  BRAID_TRY(check_scale(trainer));
   for (size_t i = 0; i < trainer->step->value_count; i++) {
     braid_tensor *tensor;
     if (!is_trained(&trainer->step->values[i])) continue;
@@ -108,7 +144,7 @@ static braid_status look(braid_trainer *trainer, const braid_graph *graph, const
   BRAID_TRY(braid_session_run(session, inputs, outputs));
   for (size_t i = 0; i < graph->output_count; i++) {
     const braid_value *value = &graph->values[graph->outputs[i]];
-    if (first_not_finite(outputs[i], braid_desc_count(&value->desc)) < 0) continue;
+    if (first_not_finite_of(&value->desc, outputs[i]) < 0) continue;
     const braid_node *node = value->producer >= 0 ? &graph->nodes[value->producer] : NULL;
     return not_finite(trainer, "layer", node ? node->name : value->name, node ? node->op->name : NULL);
   }

@@ -152,8 +152,9 @@ static braid_train_options plain_options(void) {
   return options;
 }
 
-static void alone(const char *kind, const char *text, int64_t classes, bool words) {
+static void alone(const char *kind, const char *text, int64_t classes, bool words, braid_precision precision) {
   braid_train_options options = plain_options();
+  options.precision = precision;
   braid_graph *model = imported(text, 3), *step;
   ok(braid_step_graph_alone(model, &options, &step));
   braid_graph_destroy(model);
@@ -170,13 +171,20 @@ static void need_torch(void) {
 static void test_branches_and_auxiliary(void **state) {
   (void)state;
   need_torch();
-  alone("branches", kBranches, 5, false);
+  alone("branches", kBranches, 5, false, BRAID_FLOAT32);
+}
+
+static void test_halves(void **state) {
+  (void)state;
+  need_torch();
+  alone("branches-bf16", kBranches, 5, false, BRAID_BFLOAT16);
+  alone("branches-fp16", kBranches, 5, false, BRAID_FLOAT16);
 }
 
 static void test_sequence(void **state) {
   (void)state;
   need_torch();
-  alone("sequence", kSequence, 6, true);
+  alone("sequence", kSequence, 6, true, BRAID_FLOAT32);
 }
 
 static void test_adversarial(void **state) {
@@ -193,6 +201,7 @@ static void test_adversarial(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_branches_and_auxiliary),
+      cmocka_unit_test(test_halves),
       cmocka_unit_test(test_sequence),
       cmocka_unit_test(test_adversarial),
   };

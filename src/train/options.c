@@ -89,6 +89,8 @@ braid_status braid_train_options_check(const braid_train_options *o) {
     wrong = "beta1 and beta2 must be in [0, 1)";
   else if (!(o->epsilon > 0))
     wrong = "epsilon must be above 0";
+  else if ((unsigned)o->precision > BRAID_FLOAT16)
+    wrong = "an unknown precision";
   else if ((unsigned)o->loss > BRAID_SQUARED_HINGE)
     wrong = "an unknown loss";
   else if (o->loss == BRAID_SQUARED_HINGE && o->precision != BRAID_INT8)

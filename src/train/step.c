@@ -333,6 +333,7 @@ static braid_status take_own_loss(braid_graph *graph, const braid_train_options 
 static braid_status step_build(braid_graph *graph, const braid_dataset_info *info, int64_t places,
                                const braid_train_options *options) {
   BRAID_TRY(braid_loss_check(options, info));
+  if (options->precision != BRAID_FLOAT32) BRAID_TRY(braid_graph_set_precision(graph, options->precision));
   braid_update_inputs in = {.kept = -1, .last = -1, .average = -1};
   if (options->loss == BRAID_OUTPUT_LOSS) {
     BRAID_TRY(braid_own_loss_bind(graph, info, options->batch));

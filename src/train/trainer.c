@@ -166,6 +166,8 @@ static braid_status trainer_build(braid_trainer *trainer, const braid_graph *mod
   BRAID_TRY(balance_classes(trainer));
   BRAID_TRY(braid_graph_clone(model, &trainer->model));
   BRAID_TRY(braid_graph_prepare_training(trainer->model));
+  if (o->precision != BRAID_INT8 && o->precision != BRAID_FLOAT32)
+    BRAID_TRY(braid_graph_set_precision(trainer->model, o->precision));
   BRAID_TRY(o->precision == BRAID_INT8 ? braid_integer_build(trainer)
                                        : braid_step_graph(trainer->model, &info, o, &trainer->step));
   BRAID_TRY(check_own_test(trainer));

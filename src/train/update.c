@@ -7,15 +7,20 @@
 #include "base/text.h"
 #include "base/try.h"
 #include "graph/onnx_dtype.h"
+#include "graph/precision.h"
+#include "train/copies.h"
 
 /* What building the update holds. */
 typedef struct update {
   braid_graph *graph;
   const braid_train_options *options;
-  const braid_update_inputs *in;
+  braid_update_inputs in;
   braid_value_id guard;                   /* of the optimizer nodes */
   braid_value_id *parameters, *gradients; /* those that train, one gradient each */
+  braid_value_id *copies;                 /* of these: 16-bit states that follow them; -1: none */
   size_t count;
+  braid_value_id scale; /* of the loss; -1: none */
+  bool scaled;          /* gradients still are */
 } update;
 
 static braid_status update_node(const update *u, const char *op, const braid_value_id *inputs, size_t count,
@@ -136,25 +141,35 @@ static double decay_of(const update *u, braid_value_id parameter) {
 
 static braid_status rate_of(const update *u, braid_value_id parameter, braid_value_id *out) {
   const braid_parameter_group *group = braid_train_group(u->options, u->graph->values[parameter].name);
-  *out = u->in->rate;
+  *out = u->in.rate;
   if (!group || group->rate == 1) return BRAID_OK;
   braid_value_id factor;
   BRAID_TRY(braid_graph_add_scalar(u->graph, BRAID_F32, group->rate, &factor));
-  return update_node(u, "Mul", (braid_value_id[]){u->in->rate, factor}, 2, out);
+  return update_node(u, "Mul", (braid_value_id[]){u->in.rate, factor}, 2, out);
 }
 
 /* --- gradients -----------------------------------------------------------------------------------------------------
  */
+/* What was summed before, or 0 in a step's first batch; whatever is not finite is gone then. */
+static braid_status keep_sum(const update *u, braid_value_id sum, braid_value_id *out) {
+  braid_value_id kept, zero;
+  BRAID_TRY(update_cast(u, u->in.kept, type_of(u, sum), &kept));
+  if (u->scale < 0) return update_node(u, "Mul", (braid_value_id[]){sum, kept}, 2, out);
+  BRAID_TRY(update_cast(u, u->in.kept, BRAID_BOOL, &kept));
+  BRAID_TRY(braid_graph_add_scalar(u->graph, type_of(u, sum), 0, &zero));
+  return update_node(u, "Where", (braid_value_id[]){kept, sum, zero}, 3, out);
+}
+
 /* The mean over the batches of a step: each batch's loss is divided by their number, and what they give is summed in a
  * state that starts anew with the first. A division by 0 closes the guard before the last: the parameters stay. */
 static braid_status accumulate_gradients(update *u) {
-  BRAID_TRY(update_node(u, "Div", (braid_value_id[]){u->in->loss, u->in->last}, 2, &u->guard));
+  BRAID_TRY(update_node(u, "Div", (braid_value_id[]){u->in.loss, u->in.last}, 2, &u->guard));
   for (size_t i = 0; i < u->count; i++) {
-    braid_value_id sum, kept, before, after;
+    braid_value_id sum, before, gradient, after;
     BRAID_TRY(add_state(u->graph, u->parameters[i], "gradient", false, &sum));
-    BRAID_TRY(update_cast(u, u->in->kept, type_of(u, sum), &kept));
-    BRAID_TRY(update_node(u, "Mul", (braid_value_id[]){sum, kept}, 2, &before));
-    BRAID_TRY(update_node(u, "Add", (braid_value_id[]){before, u->gradients[i]}, 2, &after));
+    BRAID_TRY(keep_sum(u, sum, &before));
+    BRAID_TRY(update_cast(u, u->gradients[i], type_of(u, sum), &gradient));
+    BRAID_TRY(update_node(u, "Add", (braid_value_id[]){before, gradient}, 2, &after));
     BRAID_TRY(braid_graph_update_state(u->graph, sum, after));
     u->gradients[i] = after;
   }
@@ -169,6 +184,16 @@ static braid_status clip_values(update *u) {
     BRAID_TRY(braid_graph_add_scalar(u->graph, dtype, u->options->clip_value, &inputs[2]));
     BRAID_TRY(update_node(u, "Clip", inputs, 3, &u->gradients[i]));
   }
+  return BRAID_OK;
+}
+
+/* Limits are of the gradients themselves, as float32. */
+static braid_status unscale_gradients(update *u) {
+  for (size_t i = 0; i < u->count; i++) {
+    BRAID_TRY(update_cast(u, u->gradients[i], type_of(u, u->parameters[i]), &u->gradients[i]));
+    if (u->scaled) BRAID_TRY(update_node(u, "Div", (braid_value_id[]){u->gradients[i], u->scale}, 2, &u->gradients[i]));
+  }
+  u->scaled = false;
   return BRAID_OK;
 }
 
@@ -210,34 +235,44 @@ static braid_status clip_norm(update *u) {
 /* --- the optimizer -------------------------------------------------------------------------------------------------
  * The loss is handed to the update as its guard: it leaves everything as it was when the loss is not finite, so that
  * the cause can be looked for, and the last checkpoint stays good. */
-static braid_status add_sgd(const update *u, braid_value_id parameter, braid_value_id gradient, braid_value_id rate) {
+/* Operands without those left out at the end. */
+static size_t trimmed(const braid_value_id *operands, size_t count) {
+  while (operands[count - 1] < 0) count--;
+  return count;
+}
+
+static braid_status add_sgd(const update *u, size_t index, braid_value_id rate) {
   const braid_train_options *options = u->options;
   braid_graph *graph = u->graph;
   bool with_momentum = options->momentum != 0;
-  braid_value_id momentum = -1, outputs[2] = {0, with_momentum ? 0 : -1};
+  braid_value_id parameter = u->parameters[index], copy = u->copies[index], momentum = -1;
+  braid_value_id outputs[3] = {0, with_momentum ? 0 : -1, copy < 0 ? -1 : 0};
   if (with_momentum) BRAID_TRY(add_state(graph, parameter, "momentum", false, &momentum));
+  braid_value_id inputs[] = {parameter, u->gradients[index], rate, momentum, u->guard, u->scaled ? u->scale : -1, copy};
   braid_node_id node;
-  BRAID_TRY(braid_graph_add_node(graph, "SgdUpdate", NULL,
-                                 (braid_value_id[]){parameter, gradient, rate, momentum, u->guard}, 5, outputs, 2,
-                                 &node));
+  BRAID_TRY(
+      braid_graph_add_node(graph, "SgdUpdate", NULL, inputs, trimmed(inputs, 7), outputs, trimmed(outputs, 3), &node));
   graph->nodes[node].backward = true;
   BRAID_TRY(braid_graph_set_float(graph, node, "momentum", options->momentum));
   BRAID_TRY(braid_graph_set_float(graph, node, "weight_decay", decay_of(u, parameter)));
   BRAID_TRY(braid_graph_set_int(graph, node, "nesterov", options->nesterov));
   BRAID_TRY(braid_graph_update_state(graph, parameter, outputs[0]));
+  if (copy >= 0) BRAID_TRY(braid_graph_update_state(graph, copy, outputs[2]));
   return with_momentum ? braid_graph_update_state(graph, momentum, outputs[1]) : BRAID_OK;
 }
 
-static braid_status add_adam(const update *u, braid_value_id parameter, braid_value_id gradient, braid_value_id rate) {
+static braid_status add_adam(const update *u, size_t index, braid_value_id rate) {
   const braid_train_options *options = u->options;
   braid_graph *graph = u->graph;
-  braid_value_id first, second, outputs[3] = {0, 0, 0};
+  braid_value_id parameter = u->parameters[index], copy = u->copies[index], first, second;
+  braid_value_id outputs[4] = {0, 0, 0, copy < 0 ? -1 : 0};
   BRAID_TRY(add_state(graph, parameter, "moment1", false, &first));
   BRAID_TRY(add_state(graph, parameter, "moment2", false, &second));
+  braid_value_id inputs[] = {parameter, u->gradients[index],       rate, first, second, u->in.update,
+                             u->guard,  u->scaled ? u->scale : -1, copy};
   braid_node_id node;
-  BRAID_TRY(braid_graph_add_node(graph, "AdamUpdate", NULL,
-                                 (braid_value_id[]){parameter, gradient, rate, first, second, u->in->update, u->guard},
-                                 7, outputs, 3, &node));
+  BRAID_TRY(
+      braid_graph_add_node(graph, "AdamUpdate", NULL, inputs, trimmed(inputs, 9), outputs, trimmed(outputs, 4), &node));
   graph->nodes[node].backward = true;
   BRAID_TRY(braid_graph_set_float(graph, node, "beta1", options->beta1));
   BRAID_TRY(braid_graph_set_float(graph, node, "beta2", options->beta2));
@@ -245,6 +280,7 @@ static braid_status add_adam(const update *u, braid_value_id parameter, braid_va
   BRAID_TRY(braid_graph_set_float(graph, node, "weight_decay", decay_of(u, parameter)));
   BRAID_TRY(braid_graph_set_int(graph, node, "decoupled", options->optimizer == BRAID_ADAMW));
   BRAID_TRY(braid_graph_update_state(graph, parameter, outputs[0]));
+  if (copy >= 0) BRAID_TRY(braid_graph_update_state(graph, copy, outputs[3]));
   BRAID_TRY(braid_graph_update_state(graph, first, outputs[1]));
   return braid_graph_update_state(graph, second, outputs[2]);
 }
@@ -253,7 +289,7 @@ static braid_status add_optimizers(const update *u) {
   for (size_t i = 0; i < u->count; i++) {
     braid_value_id rate;
     BRAID_TRY(rate_of(u, u->parameters[i], &rate));
-    BRAID_TRY((u->options->optimizer == BRAID_SGD ? add_sgd : add_adam)(u, u->parameters[i], u->gradients[i], rate));
+    BRAID_TRY((u->options->optimizer == BRAID_SGD ? add_sgd : add_adam)(u, i, rate));
   }
   return BRAID_OK;
 }
@@ -263,7 +299,7 @@ static braid_status add_averages(const update *u) {
   for (size_t i = 0; i < u->count; i++) {
     braid_value_id parameter = u->parameters[i], now = u->graph->values[parameter].next, average, weight, by;
     BRAID_TRY(add_state(u->graph, parameter, kAverage, true, &average));
-    BRAID_TRY(update_cast(u, u->in->average, type_of(u, average), &weight));
+    BRAID_TRY(update_cast(u, u->in.average, type_of(u, average), &weight));
     BRAID_TRY(update_node(u, "Sub", (braid_value_id[]){now, average}, 2, &by));
     BRAID_TRY(update_node(u, "Mul", (braid_value_id[]){by, weight}, 2, &by));
     BRAID_TRY(update_node(u, "Add", (braid_value_id[]){average, by}, 2, &by));
@@ -274,33 +310,90 @@ static braid_status add_averages(const update *u) {
 
 /* --- the whole -----------------------------------------------------------------------------------------------------
  */
-/* Divided by the number of batches in a step before it is differentiated, so that their gradients' sum is a mean. */
+/* Divided by the number of batches in a step before it is differentiated, so that their gradients' sum is a mean, and
+ * multiplied by the scale, so that gradients of 16 bits do not vanish. */
 static braid_status scale_loss(const update *u, braid_value_id *loss) {
-  *loss = u->in->loss;
+  *loss = u->in.loss;
+  if (u->scale >= 0) BRAID_TRY(update_node(u, "Mul", (braid_value_id[]){*loss, u->scale}, 2, loss));
   if (u->options->accumulate <= 1) return BRAID_OK;
   braid_value_id part;
   BRAID_TRY(braid_graph_add_scalar(u->graph, type_of(u, *loss), 1.0 / (double)u->options->accumulate, &part));
   return update_node(u, "Mul", (braid_value_id[]){*loss, part}, 2, loss);
 }
 
+/* A parameter that is used both as it is and rounded has two gradients. */
+static braid_status join_gradients(const update *u, braid_value_id whole, braid_value_id rounded, braid_value_id *out) {
+  *out = whole < 0 ? rounded : whole;
+  if (whole < 0 || rounded < 0) return BRAID_OK;
+  BRAID_TRY(update_cast(u, rounded, type_of(u, whole), &rounded));
+  return update_node(u, "Add", (braid_value_id[]){whole, rounded}, 2, out);
+}
+
+/* A parameter that no update follows is cast where it is read. */
+static braid_status drop_copy(const update *u, size_t index) {
+  braid_value_id copy = u->copies[index], cast;
+  if (copy < 0) return BRAID_OK;
+  BRAID_TRY(update_cast(u, u->parameters[index], type_of(u, copy), &cast));
+  braid_graph_replace_uses(u->graph, copy, cast);
+  return braid_graph_sort(u->graph);
+}
+
 static braid_status find_gradients(update *u) {
-  braid_value_id loss;
+  braid_value_id loss, *wrt = braid_graph_arena_alloc(u->graph, 4 * (u->count + 1) * sizeof *wrt);
+  if (!wrt) return BRAID_NO_MEMORY;
+  braid_value_id *gradients = wrt + 2 * u->count, *place_of = u->copies;
+  size_t all = u->count, kept = 0;
+  memcpy(wrt, u->parameters, u->count * sizeof *wrt);
+  for (size_t i = 0; i < u->count; i++)
+    if (place_of[i] >= 0) wrt[all++] = place_of[i];
   BRAID_TRY(scale_loss(u, &loss));
-  BRAID_TRY(braid_graph_gradients(u->graph, loss, u->parameters, u->count, u->gradients));
-  size_t kept = 0;
+  BRAID_TRY(braid_graph_gradients(u->graph, loss, wrt, all, gradients));
+  size_t next = u->count;
   for (size_t i = 0; i < u->count; i++) {
-    if (u->gradients[i] < 0) continue; /* the loss does not depend on it */
+    braid_value_id rounded = u->copies[i] < 0 ? -1 : gradients[next++], gradient;
+    BRAID_TRY(join_gradients(u, gradients[i], rounded, &gradient));
+    if (gradient < 0) { /* the loss does not depend on it */
+      BRAID_TRY(drop_copy(u, i));
+      continue;
+    }
     u->parameters[kept] = u->parameters[i];
-    u->gradients[kept++] = u->gradients[i];
+    u->copies[kept] = u->copies[i];
+    u->gradients[kept++] = gradient;
   }
   u->count = kept;
   return BRAID_OK;
 }
 
+/* The guard looks at gradients too: with a scale they overflow now and then, which costs the step and halves it. */
+static braid_status guard_gradients(update *u) {
+  if (u->scale < 0) return BRAID_OK;
+  braid_value_id *looked_at = braid_graph_arena_alloc(u->graph, (u->count + 1) * sizeof *looked_at);
+  if (!looked_at) return BRAID_NO_MEMORY;
+  looked_at[0] = u->guard;
+  memcpy(looked_at + 1, u->gradients, u->count * sizeof *looked_at);
+  BRAID_TRY(update_node(u, "GradientGuard", looked_at, u->count + 1, &u->guard));
+  return braid_loss_scale_update(u->graph, u->scale, u->guard, u->in.last);
+}
+
+/* 16-bit values, before gradients are built. The loss stays float32. */
+static braid_status lower_step(update *u) {
+  bool half = u->graph->precision == BRAID_FLOAT16, low = half || u->graph->precision == BRAID_BFLOAT16;
+  BRAID_TRY(braid_graph_lower(u->graph));
+  BRAID_TRY(braid_copies_make(u->graph, u->parameters, u->count, u->copies));
+  if (low) BRAID_TRY(update_cast(u, u->in.loss, BRAID_F32, &u->in.loss));
+  u->guard = u->in.loss;
+  if (half) BRAID_TRY(braid_loss_scale_make(u->graph, &u->scale));
+  u->scaled = half;
+  return BRAID_OK;
+}
+
 static braid_status build_update(update *u) {
   const braid_train_options *options = u->options;
+  BRAID_TRY(lower_step(u));
   BRAID_TRY(find_gradients(u));
   if (options->accumulate > 1) BRAID_TRY(accumulate_gradients(u));
+  BRAID_TRY(guard_gradients(u));
+  if (options->clip_value > 0 || options->clip_norm > 0) BRAID_TRY(unscale_gradients(u));
   if (options->clip_value > 0) BRAID_TRY(clip_values(u));
   if (options->clip_norm > 0 && u->count) BRAID_TRY(clip_norm(u));
   BRAID_TRY(add_optimizers(u));
@@ -317,12 +410,13 @@ static void list_parameters(update *u) {
 
 braid_status braid_add_update(braid_graph *graph, const braid_train_options *options,
                               const braid_update_inputs *inputs) {
-  update u = {.graph = graph, .options = options, .in = inputs, .guard = inputs->loss};
+  update u = {.graph = graph, .options = options, .in = *inputs, .guard = inputs->loss, .scale = -1};
   BRAID_TRY(braid_check_groups(graph, options));
   size_t values = graph->value_count;
-  u.parameters = braid_zalloc_array(graph->allocator, values, 2 * sizeof *u.parameters);
+  u.parameters = braid_zalloc_array(graph->allocator, values, 3 * sizeof *u.parameters);
   if (!u.parameters) return BRAID_NO_MEMORY;
   u.gradients = u.parameters + values;
+  u.copies = u.gradients + values;
   list_parameters(&u);
   braid_status status = build_update(&u);
   braid_free(graph->allocator, u.parameters);

@@ -123,6 +123,16 @@ static int __clzll(long long x) {
 static unsigned __umulhi(unsigned a, unsigned b) {
   return (unsigned)((unsigned long long)a * b >> 32);
 }
+static unsigned __float_as_uint(float x) {
+  unsigned bits;
+  std::memcpy(&bits, &x, sizeof bits);
+  return bits;
+}
+static float __uint_as_float(unsigned bits) {
+  float x;
+  std::memcpy(&x, &bits, sizeof x);
+  return x;
+}
 static float __int_as_float(int x) {
   float out;
   std::memcpy(&out, &x, sizeof out);

@@ -1,6 +1,9 @@
 """Compares a training step of a small network, computed by Braid, with PyTorch's: its losses and all parameters after it.
 
-usage: networks.py branches|sequence|adversarial FOLDER      exit code 1 when they differ
+usage: networks.py branches|sequence|adversarial|branches-bf16|branches-fp16 FOLDER      exit code 1 when they differ
+
+In 16 bits both are compared with what double precision gives: Braid may be twice as far off as PyTorch's autocast, or as
+far as one rounding of every number.
 
 FOLDER has input.N.npy (the step's inputs in their order), loss.N.npy, and before.NAME.npy and after.NAME.npy of every
 parameter. The descriptions of the networks stand in src/train/networks_torch_test.c.
@@ -97,7 +100,35 @@ def load(folder, kind):
     return {f.name[len(kind) + 1:-4]: torch.from_numpy(numpy.load(f)) for f in sorted(folder.glob(f"{kind}.*.npy"))}
 
 
+ROUNDING = {"bf16": 2**-8, "fp16": 2**-11}
+TYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
+
+
+def halves(kind, folder):
+    network, half = kind.split("-")
+    inputs = [x if x.is_floating_point() else x.long() for x in load(folder, "input").values()]
+    before = load(folder, "before")
+    exact = {n: x.double().requires_grad_() for n, x in before.items()}
+    rough = {n: x.clone().requires_grad_() for n, x in before.items()}
+    loss = branches(exact, [x.double() if x.is_floating_point() else x for x in inputs])
+    with torch.autocast("cpu", TYPES[half]):
+        other = branches(rough, inputs)
+    wanted, theirs = gradients(network, exact, loss), gradients(network, rough, other)
+    problems, rate = [], inputs[2].double()
+    got = load(folder, "loss")["0"].double()
+    if abs(got - loss[0]) > 2 * abs(other[0] - loss[0]) + ROUNDING[half] * abs(loss[0]):
+        problems.append(f"{kind}: the loss is {got.item()}, not {loss[0].item()}; PyTorch has {other[0].item()}")
+    for name, after in load(folder, "after").items():
+        ours = (before[name].double() - after.double()) / rate
+        off, allowed = (ours - wanted[name]).norm(), 2 * (theirs[name].double() - wanted[name]).norm()
+        if not off <= allowed + ROUNDING[half] * wanted[name].norm():
+            problems.append(f"{kind}: the gradient of {name} is off by {off} of {wanted[name].norm()}, {allowed} may be")
+    return problems
+
+
 def main(kind, folder):
+    if "-" in kind:
+        return halves(kind, folder)
     inputs = [x.double() if x.is_floating_point() else x.long() for x in load(folder, "input").values()]
     before = {n: x.double().requires_grad_() for n, x in load(folder, "before").items()}
     losses = {"branches": branches, "sequence": sequence, "adversarial": adversarial}[kind](before, inputs)

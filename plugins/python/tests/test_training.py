@@ -34,6 +34,24 @@ def test_arrays_are_learnt() -> None:
     assert len(result.per_class) == 3 and result.auc is not None and result.mse is None
 
 
+@pytest.mark.parametrize("precision", ["bfloat16", "float16"])
+def test_halves_are_learnt_too(precision: str) -> None:
+    x, y = clusters()
+    options: dict[str, Any] = {"epochs": 4, "batch": 20, "optimizer": "adam", "lr": 0.02}
+    whole = braid.train(perceptron(), (x, y), **options).history[-1]
+    half = braid.train(perceptron(), (x, y), precision=precision, **options).history[-1]
+    # fp16 passes over steps at first, until the scale of the loss suits
+    assert half.loss == pytest.approx(whole.loss, rel=0.4) and half.loss != whole.loss and half.accuracy > 0.95
+    graph = perceptron()
+    graph.precision = precision
+    assert graph.precision == precision
+    exact, rounded = braid.Model(perceptron())(x), braid.Model(graph)(x)
+    assert rounded.dtype == np.float32
+    assert 0 < np.abs(rounded - exact).max() < 0.05 * np.abs(exact).max()
+    with pytest.raises(braid.InvalidArgumentError, match="float32, tf32, bf16 and fp16"):
+        graph.precision = "int8"
+
+
 def test_plain_descent_is_numpys() -> None:
     """One epoch of SGD without momentum in the data's order is computed by hand."""
     x, y = clusters(40)

@@ -1,6 +1,7 @@
 #include "backend/cpu/tables.h"
 
 #include <stdio.h>
+#include <string.h>
 
 /* One line per table, `braid_cpu_<folder>_<name>` in <folder>/<name>.c. A kernel earlier in the list is preferred;
  * those of oneDNN stand between the two lists (none in a build without it). The references also fold constants. */
@@ -19,7 +20,8 @@
   X(quantized_pointwise)                                                                                               \
   X(quantized_pool)                                                                                                    \
   X(quantized_products)                                                                                                \
-  X(winograd_conv)
+  X(winograd_conv)                                                                                                     \
+  X(widened)
 #define BRAID_CPU_REFERENCE_TABLES(X)                                                                                  \
   X(loops_elementwise)                                                                                                 \
   X(loops_reduce)                                                                                                      \
@@ -38,6 +40,7 @@
   X(loops_batch_norm)                                                                                                  \
   X(loops_norm)                                                                                                        \
   X(loops_loss)                                                                                                        \
+  X(plain_loss_scale)                                                                                                  \
   X(plain_optimizer)                                                                                                   \
   X(products_matmul)                                                                                                   \
   X(loops_softmax)                                                                                                     \
@@ -94,6 +97,23 @@ void braid_cpu_enter_libraries(void) {
 void braid_cpu_leave_libraries(void) {
   const braid_cpu_table *const *table = braid_cpu_onednn_tables;
   for (const braid_cpu_library *library; (library = next_library(&table));) library->leave();
+}
+
+static const braid_kernel *find_in(const braid_cpu_table *const *tables, const braid_node_desc *node) {
+  char why[256];
+  for (; *tables; tables++) {
+    if (*tables == &braid_cpu_widened || !is_available(*tables)) continue;
+    for (size_t i = 0; i < (*tables)->count; i++) {
+      const braid_kernel *kernel = &(*tables)->kernels[i];
+      if (strcmp(kernel->op, node->op) == 0 && (!kernel->match || kernel->match(node, why, sizeof why))) return kernel;
+    }
+  }
+  return NULL;
+}
+
+const braid_kernel *braid_cpu_find_fast(const braid_node_desc *node) {
+  const braid_kernel *kernel = find_in(kFast, node);
+  return kernel ? kernel : find_in(braid_cpu_onednn_tables, node);
 }
 
 static size_t count_kernels(const braid_cpu_table *const *tables) {

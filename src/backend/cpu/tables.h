@@ -15,5 +15,7 @@ void braid_cpu_enter_libraries(void);
 void braid_cpu_leave_libraries(void);
 /* What the kernels stand on (braid_device_info.software), and what was not found (lacks). */
 void braid_cpu_describe_libraries(braid_device_info *info);
+/* The first kernel that takes the node, of those that are no references; NULL: there is none. */
+const braid_kernel *braid_cpu_find_fast(const braid_node_desc *node);
 
 #endif

@@ -6,6 +6,7 @@
 #include "base/detail.h"
 #include "base/library.h"
 #include "base/try.h"
+#include "graph/precision.h"
 #include "launch/product.h"
 
 /* --- the library ---------------------------------------------------------------------------------------------------
@@ -27,6 +28,8 @@ typedef struct blas_found { /* cublasLtMatmulHeuristicResult_t */
 
 enum {
   kFloat32 = 0,      /* CUDA_R_32F */
+  kFloat16 = 2,      /* CUDA_R_16F */
+  kBfloat16 = 14,    /* CUDA_R_16BF */
   kCompute32F = 68,  /* CUBLAS_COMPUTE_32F */
   kComputeTf32 = 77, /* CUBLAS_COMPUTE_32F_FAST_TF32 */
   kTransposeA = 3,   /* CUBLASLT_MATMUL_DESC_ ... */
@@ -148,7 +151,7 @@ static bool match_product(const braid_cuda_device *device, const braid_node_desc
   int lead_rank;
   int64_t step;
   if (!device->blas) return braid_launch_refuse(why, why_bytes, "there is no cuBLASLt");
-  if (!braid_launch_match_float(node, why, why_bytes)) return false;
+  if (!braid_launch_match_real(node, why, why_bytes)) return false;
   if (braid_attr_has(node->attrs, "activation"))
     return braid_launch_refuse(why, why_bytes, "an activation behind the product");
   braid_launch_product m = braid_launch_read_product(node, &lead_rank);
@@ -173,16 +176,17 @@ typedef struct blas_state {
   blas_layout left, right, added, out;
   blas_algorithm algorithm;
   size_t workspace_bytes;
+  int type; /* of all elements; sums are float32 */
   float alpha, beta;
   bool bias, has_added;
 } blas_state;
 
 /* A matrix as cuBLAS sees it, by columns: `rows` of them lie side by side. */
-static braid_status make_layout(const blas_api *api, int64_t rows, int64_t columns, int64_t step, int64_t batches,
-                                int64_t batch, blas_layout *out) {
+static braid_status make_layout(const blas_api *api, int type, int64_t rows, int64_t columns, int64_t step,
+                                int64_t batches, int64_t batch, blas_layout *out) {
   int32_t count = (int32_t)batches;
   if (step < rows) step = rows; /* of one column */
-  BLAS_TRY(api->layout_create(out, kFloat32, (uint64_t)rows, (uint64_t)columns, step), "a matrix");
+  BLAS_TRY(api->layout_create(out, type, (uint64_t)rows, (uint64_t)columns, step), "a matrix");
   BLAS_TRY(api->layout_set(*out, kBatchCount, &count, sizeof count), "a batch");
   BLAS_TRY(api->layout_set(*out, kBatchStride, &batch, sizeof batch), "a batch");
   return BRAID_OK;
@@ -196,12 +200,13 @@ static braid_status make_layouts(const blas_api *api, const braid_launch_product
   int32_t turn_right = m->right.line != 1, turn_left = m->left.k != 1;
   BLAS_TRY(api->desc_set(state->desc, kTransposeA, &turn_right, sizeof turn_right), "a product");
   BLAS_TRY(api->desc_set(state->desc, kTransposeB, &turn_left, sizeof turn_left), "a product");
-  BRAID_TRY(make_layout(api, turn_right ? m->inner : m->columns, turn_right ? m->columns : m->inner,
+  BRAID_TRY(make_layout(api, state->type, turn_right ? m->inner : m->columns, turn_right ? m->columns : m->inner,
                         turn_right ? m->right.line : m->right.k, m->batches, right_batch, &state->right));
-  BRAID_TRY(make_layout(api, turn_left ? m->rows : m->inner, turn_left ? m->inner : m->rows,
+  BRAID_TRY(make_layout(api, state->type, turn_left ? m->rows : m->inner, turn_left ? m->inner : m->rows,
                         turn_left ? m->left.k : m->left.line, m->batches, left_batch, &state->left));
-  BRAID_TRY(make_layout(api, m->columns, m->rows, m->out_row, m->batches, m->out_batch, &state->out));
-  if (state->has_added && !state->bias) return make_layout(api, m->columns, m->rows, m->added_row, 1, 0, &state->added);
+  BRAID_TRY(make_layout(api, state->type, m->columns, m->rows, m->out_row, m->batches, m->out_batch, &state->out));
+  if (state->has_added && !state->bias)
+    return make_layout(api, state->type, m->columns, m->rows, m->added_row, 1, 0, &state->added);
   return BRAID_OK;
 }
 
@@ -237,14 +242,21 @@ static void blas_discard(const braid_cuda_device *device, void *which) {
   braid_free(NULL, state);
 }
 
-static braid_status make_state(const braid_cuda_device *device, const braid_launch_product *m, blas_state *state) {
+static int type_of(braid_dtype dtype) {
+  return dtype == BRAID_F16 ? kFloat16 : dtype == BRAID_BF16 ? kBfloat16 : kFloat32;
+}
+
+static braid_status make_state(const braid_cuda_device *device, const braid_node_desc *node,
+                               const braid_launch_product *m, blas_state *state) {
   const blas_api *api = &device->blas->api;
   int32_t epilogue = kEpilogueBias;
+  state->type = type_of(node->inputs[0].desc.dtype);
+  bool tf32 = state->type == kFloat32 && (device->tf32 || braid_allows_tf32(node->attrs));
   state->alpha = (float)m->alpha;
   state->bias = is_bias(m);
   state->has_added = m->has_added;
   state->beta = m->has_added && !state->bias ? (float)m->beta : 0;
-  BLAS_TRY(api->desc_create(&state->desc, device->tf32 ? kComputeTf32 : kCompute32F, kFloat32), "a product");
+  BLAS_TRY(api->desc_create(&state->desc, tf32 ? kComputeTf32 : kCompute32F, kFloat32), "a product");
   if (state->bias) BLAS_TRY(api->desc_set(state->desc, kEpilogue, &epilogue, sizeof epilogue), "a row to add");
   BRAID_TRY(make_layouts(api, m, state));
   return choose_algorithm(device->blas, state);
@@ -258,7 +270,7 @@ static braid_status prepare_product(const braid_cuda_device *device, const braid
   if (!state) return BRAID_NO_MEMORY;
   pthread_mutex_init(&state->lock, NULL);
   braid_cuda_enter(device);
-  braid_status status = make_state(device, &m, state);
+  braid_status status = make_state(device, node, &m, state);
   braid_cuda_leave(device);
   *out = status == BRAID_OK ? state : NULL;
   *workspace_bytes = state->workspace_bytes;

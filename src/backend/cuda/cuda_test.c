@@ -23,8 +23,10 @@
 #include "backend/opencl/test_node.h"
 #include "base/library.h"
 #include "braid/conformance.h"
+#include "braid/model.h"
 #include "launch/queue.h"
 #include "skip.h"
+#include "train/step.h"
 
 /* --- children ------------------------------------------------------------------------------------------------------
  */
@@ -552,14 +554,50 @@ static int lacks_algorithms(void) {
   return 0;
 }
 
+/* A training step in bfloat16: every convolution and product is a library's, images stay channels last between them,
+ * and casts are those of the samples and of the scores. */
+static int trains_in_halves(void) {
+  braid_registry *registry;
+  braid_graph *model, *step;
+  braid_session *session;
+  braid_train_options options;
+  size_t libraries = 0, conversions = 0, casts = 0, widened = 0, on_cpu = 0;
+  EXPECT(preload_libraries());
+  EXPECT(braid_registry_create(NULL, &registry) == BRAID_OK);
+  EXPECT(braid_model_load(NULL, BRAID_MODELS "/glyphs.cfg", NULL, &model) == BRAID_OK);
+  braid_train_options_init(&options);
+  options.batch = 16;
+  options.precision = BRAID_BFLOAT16;
+  EXPECT(braid_step_graph_alone(model, &options, &step) == BRAID_OK);
+  braid_session_options on = {.devices = "cuda0 cpu", .training = true, .registry = registry};
+  EXPECT(braid_session_create(step, &on, &session) == BRAID_OK);
+  for (size_t i = 0; i < braid_session_plan_count(session); i++) {
+    braid_plan_line line = braid_session_plan(session, i);
+    libraries += !strncmp(line.kernel, "cudnn_", 6) || !strncmp(line.kernel, "cublas_", 7);
+    conversions += !strcmp(line.op, "LayoutConvert");
+    casts += !strcmp(line.op, "Cast");
+    widened += strstr(line.kernel, "wide_") != NULL;
+    on_cpu += strncmp(line.device, "cuda", 4) != 0 && line.kernel[0];
+  }
+  EXPECT(libraries == 14 && !on_cpu);
+  EXPECT(conversions == 1 && casts == 2); /* of samples, and of scores */
+  EXPECT(widened == 1);                   /* the gradient of the last bias, a few numbers */
+  braid_session_destroy(session);
+  braid_graph_destroy(step);
+  braid_graph_destroy(model);
+  braid_registry_destroy(registry);
+  return 0;
+}
+
 static void test_libraries(void **state) {
   (void)state;
   in_child(uses_libraries, "cuda_cards.so", "nvrtc_any.so", NULL, NULL);
+  in_child(trains_in_halves, "cuda_cards.so", "nvrtc_any.so", NULL, NULL);
   in_child(lacks_algorithms, "cuda_cards.so", "nvrtc_any.so", "FAKE_CUBLASLT_COUNT", "0");
 }
 
 int main(void) {
-  /* The last two load a compiler that is installed, which children would inherit. */
+  /* The last one loads a compiler that is installed, which children would inherit. */
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_absent),     cmocka_unit_test(test_cards),     cmocka_unit_test(test_memory),
       cmocka_unit_test(test_pins),       cmocka_unit_test(test_contract),  cmocka_unit_test(test_long_graph),

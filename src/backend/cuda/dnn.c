@@ -7,6 +7,7 @@
 #include "base/library.h"
 #include "base/try.h"
 #include "graph/geometry.h"
+#include "graph/precision.h"
 #include "launch/planner.h"
 
 /* --- the library ---------------------------------------------------------------------------------------------------
@@ -25,9 +26,12 @@ typedef struct dnn_found { /* cudnnConvolutionFwdAlgoPerf_t and its likes */
 
 enum {
   kFloat = 0, /* CUDNN_DATA_FLOAT */
-  kNchw = 0,  /* CUDNN_TENSOR_NCHW */
+  kFloat16 = 2,
+  kBfloat16 = 9,
+  kNchw = 0, /* CUDNN_TENSOR_NCHW */
+  kNhwc = 1,
   kCrossCorrelation = 1,
-  kTensorMath = 1, /* CUDNN_TENSOR_OP_MATH: operands of float32 are rounded to TF32 */
+  kTensorMath = 1, /* CUDNN_TENSOR_OP_MATH: for operands of 16 bits; those of float32 are rounded to TF32 */
   kFmaMath = 3,
   kDeterministic = 1,
   kRelu = 1, /* CUDNN_ACTIVATION_RELU */
@@ -191,7 +195,14 @@ static bool match_window(const braid_window *w, char *why, size_t why_bytes) {
 
 /* --- preparing -----------------------------------------------------------------------------------------------------
  */
+/* How operands lie: two spatial dimensions (`first` 1) where the third is one of one element. */
+typedef struct dnn_form {
+  int type, first;
+  bool channels_last;
+} dnn_form;
+
 typedef struct dnn_state {
+  dnn_form form;
   dnn_tensor x, y, bias;
   dnn_filter w;
   dnn_convolution conv;
@@ -201,32 +212,51 @@ typedef struct dnn_state {
   bool fused, has_added;
 } dnn_state;
 
-/* Two spatial dimensions where the third is one of one element. */
-static int first_dimension(const braid_window *w) {
-  return w->input[0] == 1 && w->output[0] == 1 && w->kernel[0] == 1 && w->begin[0] == 0 ? 1 : 0;
+/* What tensor cores read: numbers of 16 bits with the channels of a place side by side. */
+static bool is_channels_last(const braid_node_desc *node) {
+  return braid_launch_is_half(node->inputs[0].desc.dtype) && node->inputs[0].desc.rank == 4;
 }
 
-static braid_status make_tensor(const dnn_api *api, int64_t batch, int64_t channels, const int64_t *spatial, int first,
-                                dnn_tensor *out) {
-  int dims[5], steps[5], rank = 5 - first, step = 1;
+static dnn_form form_of(const braid_node_desc *node, const braid_window *w) {
+  braid_dtype dtype = node->inputs[0].desc.dtype;
+  bool two = w->input[0] == 1 && w->output[0] == 1 && w->kernel[0] == 1 && w->begin[0] == 0;
+  return (dnn_form){.type = dtype == BRAID_F16    ? kFloat16
+                            : dtype == BRAID_BF16 ? kBfloat16
+                                                  : kFloat,
+                    .first = two,
+                    .channels_last = is_channels_last(node)};
+}
+
+static braid_status make_tensor(const dnn_api *api, const dnn_form *form, int64_t batch, int64_t channels,
+                                const int64_t *spatial, dnn_tensor *out) {
+  int dims[5], steps[5], rank = 5 - form->first, step = 1;
   dims[0] = (int)batch;
   dims[1] = (int)channels;
-  for (int d = first; d < BRAID_WINDOW_RANK; d++) dims[2 + d - first] = spatial ? (int)spatial[d] : 1;
-  for (int i = rank; i-- > 0; step *= dims[i]) steps[i] = step;
+  for (int d = form->first; d < BRAID_WINDOW_RANK; d++) dims[2 + d - form->first] = spatial ? (int)spatial[d] : 1;
+  if (form->channels_last) {
+    steps[1] = 1;
+    step = dims[1];
+  }
+  for (int i = rank; i-- > 0;) {
+    if (form->channels_last && i == 1) continue;
+    steps[i] = step;
+    step *= dims[i];
+  }
   DNN_TRY(api->tensor_create(out), "a tensor");
-  DNN_TRY(api->tensor_set(*out, kFloat, rank, dims, steps), "a tensor");
+  DNN_TRY(api->tensor_set(*out, form->type, rank, dims, steps), "a tensor");
   return BRAID_OK;
 }
 
-static braid_status make_weights(const dnn_api *api, const braid_convolution *conv, int first, dnn_filter *out) {
+static braid_status make_weights(const dnn_api *api, const dnn_form *form, const braid_convolution *conv,
+                                 dnn_filter *out) {
   int dims[5] = {(int)conv->outputs, (int)(conv->inputs / conv->groups)};
-  for (int d = first; d < BRAID_WINDOW_RANK; d++) dims[2 + d - first] = (int)conv->window.kernel[d];
+  for (int d = form->first; d < BRAID_WINDOW_RANK; d++) dims[2 + d - form->first] = (int)conv->window.kernel[d];
   DNN_TRY(api->filter_create(out), "weights");
-  DNN_TRY(api->filter_set(*out, kFloat, kNchw, 5 - first, dims), "weights");
+  DNN_TRY(api->filter_set(*out, form->type, form->channels_last ? kNhwc : kNchw, 5 - form->first, dims), "weights");
   return BRAID_OK;
 }
 
-static braid_status make_convolution(const dnn_api *api, const braid_convolution *conv, int first, bool tf32,
+static braid_status make_convolution(const dnn_api *api, const braid_convolution *conv, int first, bool tensor_cores,
                                      dnn_convolution *out) {
   const braid_window *w = &conv->window;
   int pads[BRAID_WINDOW_RANK], strides[BRAID_WINDOW_RANK], dilations[BRAID_WINDOW_RANK];
@@ -239,7 +269,7 @@ static braid_status make_convolution(const dnn_api *api, const braid_convolution
   DNN_TRY(api->conv_set(*out, BRAID_WINDOW_RANK - first, pads, strides, dilations, kCrossCorrelation, kFloat),
           "a convolution");
   DNN_TRY(api->conv_groups(*out, (int)conv->groups), "groups");
-  DNN_TRY(api->conv_math(*out, tf32 ? kTensorMath : kFmaMath), "arithmetic");
+  DNN_TRY(api->conv_math(*out, tensor_cores ? kTensorMath : kFmaMath), "arithmetic");
   return BRAID_OK;
 }
 
@@ -305,11 +335,15 @@ static braid_status choose_fused(const braid_cuda_dnn *dnn, dnn_state *state) {
 }
 
 static braid_status make_fused(const dnn_api *api, const braid_node_desc *node, const braid_convolution *conv,
-                               int first, dnn_state *state) {
+                               dnn_state *state) {
   int mode = braid_attr_has(node->attrs, "activation") ? kRelu : kIdentity;
   DNN_TRY(api->activation_create(&state->activation), "an activation");
   DNN_TRY(api->activation_set(state->activation, mode, kPropagateNan, 0), "an activation");
-  return make_tensor(api, 1, conv->outputs, NULL, first, &state->bias);
+  return make_tensor(api, &state->form, 1, conv->outputs, NULL, &state->bias);
+}
+
+static bool allows_tf32(const braid_cuda_device *device, const braid_node_desc *node) {
+  return device->tf32 || braid_allows_tf32(node->attrs);
 }
 
 static braid_status make_state(const braid_cuda_device *device, direction to, const braid_node_desc *node,
@@ -317,17 +351,19 @@ static braid_status make_state(const braid_cuda_device *device, direction to, co
   const dnn_api *api = &device->dnn->api;
   braid_convolution conv;
   if (!read_convolution(to, node, &conv)) return braid_fail(BRAID_INTERNAL, "a convolution that was not matched");
-  int first = first_dimension(&conv.window);
+  const dnn_form *form = &state->form;
+  state->form = form_of(node, &conv.window);
+  bool single = form->type == kFloat && !allows_tf32(device, node);
   state->fused = to == kForward && braid_launch_has_input(node, 2);
   state->has_added = to == kForward && braid_launch_has_input(node, 3);
-  BRAID_TRY(make_tensor(api, conv.batch, conv.inputs, conv.window.input, first, &state->x));
-  BRAID_TRY(make_tensor(api, conv.batch, conv.outputs, conv.window.output, first, &state->y));
-  BRAID_TRY(make_weights(api, &conv, first, &state->w));
-  BRAID_TRY(make_convolution(api, &conv, first, device->tf32, &state->conv));
-  if (state->fused) BRAID_TRY(make_fused(api, node, &conv, first, state));
+  BRAID_TRY(make_tensor(api, form, conv.batch, conv.inputs, conv.window.input, &state->x));
+  BRAID_TRY(make_tensor(api, form, conv.batch, conv.outputs, conv.window.output, &state->y));
+  BRAID_TRY(make_weights(api, form, &conv, &state->w));
+  BRAID_TRY(make_convolution(api, &conv, form->first, !single, &state->conv));
+  if (state->fused) BRAID_TRY(make_fused(api, node, &conv, state));
   bool identity = state->fused && !braid_attr_has(node->attrs, "activation");
   return identity ? choose_fused(device->dnn, state)
-                  : choose_algorithm(device->dnn, to, !device->tf32 && is_for_winograd(&conv), state);
+                  : choose_algorithm(device->dnn, to, single && is_for_winograd(&conv), state);
 }
 
 static void dnn_discard(const braid_cuda_device *device, void *which) {
@@ -390,8 +426,10 @@ static bool match_library(const braid_cuda_device *device, direction to, const b
 
 /* Measured on an H100 in float32: with images one at a time own kernels take 0.5 (ResNet-50), 0.74 (MobileNet v2) and
  * 0.83 (VGG16) of the time, with 8 the same, with 32 cuDNN's take 0.78 and 0.34. */
-static bool is_slower(const braid_cuda_device *device, direction to, const braid_convolution *conv) {
-  return to == kForward && !device->tf32 && !device->all_libraries && conv->batch < kBatchOfFloat;
+static bool is_slower(const braid_cuda_device *device, direction to, const braid_node_desc *node,
+                      const braid_convolution *conv) {
+  bool single = node->inputs[0].desc.dtype == BRAID_F32 && !allows_tf32(device, node);
+  return to == kForward && single && !device->all_libraries && conv->batch < kBatchOfFloat;
 }
 
 static bool has_large(const braid_operand *operands, size_t count) {
@@ -404,14 +442,14 @@ static bool match_convolution(const braid_cuda_device *device, direction to, con
                               size_t why_bytes) {
   braid_convolution conv;
   if (!device->dnn) return braid_launch_refuse(why, why_bytes, "there is no cuDNN");
-  if (!braid_launch_match_float(node, why, why_bytes)) return false;
+  if (!braid_launch_match_real(node, why, why_bytes)) return false;
   if (!read_convolution(to, node, &conv)) return braid_launch_refuse(why, why_bytes, "geometry");
   if (conv.batch < 1 || conv.inputs < 1 || conv.outputs < 1 || braid_window_volume(&conv.window) < 1 ||
       braid_window_inputs(&conv.window) < 1 || braid_window_outputs(&conv.window) < 1)
     return braid_launch_refuse(why, why_bytes, "an empty operand");
   if (has_large(node->inputs, node->input_count) || has_large(node->outputs, node->output_count))
     return braid_launch_refuse(why, why_bytes, "an operand of more than 2^30 elements");
-  if (is_slower(device, to, &conv))
+  if (is_slower(device, to, node, &conv))
     return braid_launch_refuse(why, why_bytes, "fewer than %d images in float32: own kernels are faster",
                                (int)kBatchOfFloat);
   return match_window(&conv.window, why, why_bytes) && match_library(device, to, node, why, why_bytes);
@@ -434,6 +472,16 @@ static bool by_inputs_match(const braid_cuda_device *device, const braid_node_de
 static bool by_weights_match(const braid_cuda_device *device, const braid_node_desc *node, char *why,
                              size_t why_bytes) {
   return match_convolution(device, kByWeights, node, why, why_bytes);
+}
+
+/* Images and filters of 16 bits lie channels last; the bias is a row. */
+void braid_cuda_dnn_layouts(const braid_node_desc *node, braid_layout *inputs, braid_layout *outputs) {
+  bool last = is_channels_last(node);
+  for (size_t i = 0; i < node->input_count; i++) {
+    bool image = node->inputs[i].present && node->inputs[i].desc.rank == 4;
+    inputs[i] = last && image ? BRAID_LAYOUT_BHWC : BRAID_LAYOUT_PLAIN;
+  }
+  outputs[0] = last ? BRAID_LAYOUT_BHWC : BRAID_LAYOUT_PLAIN;
 }
 
 /* --- running -------------------------------------------------------------------------------------------------------

@@ -7,6 +7,8 @@
 #include "backend/cuda/memory.h"
 #include "backend/cuda/program.h"
 #include "base/try.h"
+#include "launch/planner.h"
+#include "launch/widened.h"
 
 /* CUDA counts that many groups in the second and third dimension, and more than any memory holds in the first. */
 static const size_t kMostGroups = 65535, kMostFirst = 0x7fffffff;
@@ -171,7 +173,7 @@ static braid_status make_all(braid_cuda_device *device, braid_cuda_prepared *own
 static braid_status plan_and_make(braid_cuda_device *device, braid_cuda_prepared *own,
                                   const braid_launch_kernel *family, const braid_node_desc *node) {
   braid_launch_recipe recipe = {.allocator = device->allocator};
-  braid_status status = family->plan(&device->traits, node, &recipe);
+  braid_status status = braid_launch_plan(&device->traits, family, node, &recipe);
   if (status == BRAID_OK) status = make_all(device, own, &recipe);
   own->workspace_bytes = recipe.workspace_bytes;
   braid_launch_recipe_deinit(&recipe);
@@ -204,7 +206,7 @@ braid_status braid_cuda_prepare(void *self, const braid_kernel *kernel, const br
 static braid_status query_recipe(const braid_cuda_device *device, const braid_launch_kernel *family,
                                  const braid_node_desc *node, size_t *workspace_bytes) {
   braid_launch_recipe recipe = {.allocator = device->allocator};
-  braid_status status = family->plan(&device->traits, node, &recipe);
+  braid_status status = braid_launch_plan(&device->traits, family, node, &recipe);
   *workspace_bytes = recipe.workspace_bytes;
   braid_launch_recipe_deinit(&recipe);
   return status;
@@ -248,7 +250,10 @@ bool braid_cuda_match(void *self, const braid_kernel *kernel, const braid_node_d
     snprintf(why, why_bytes, "%s", braid_error_detail());
     return false;
   }
-  return !family->match || family->match(&device->traits, node, why, why_bytes);
+  /* Apart they are the libraries' kernels, which read 16 bits. */
+  if (family->widens && strncmp(node->op, "Fused", 5) == 0 && (device->dnn || device->blas))
+    return braid_launch_refuse(why, why_bytes, "its parts are faster, by cuDNN and cuBLASLt");
+  return braid_launch_match(&device->traits, family, node, why, why_bytes);
 }
 
 /* --- running -------------------------------------------------------------------------------------------------------

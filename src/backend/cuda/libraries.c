@@ -14,10 +14,16 @@ static const braid_kernel kKernels[] = {
     {.op = "Gemm", .name = "cublas_gemm", .implementation = &kProduct},
     {.op = "FusedGemm", .name = "cublas_gemm", .implementation = &kProduct},
     {.op = "MatMul", .name = "cublas_matmul", .implementation = &kProduct},
-    {.op = "Conv", .name = "cudnn_conv", .implementation = &kForward},
-    {.op = "FusedConv", .name = "cudnn_conv", .implementation = &kForward},
-    {.op = "ConvGradInput", .name = "cudnn_conv_grad_input", .implementation = &kByInputs},
-    {.op = "ConvGradFilter", .name = "cudnn_conv_grad_filter", .implementation = &kByWeights},
+    {.op = "Conv", .name = "cudnn_conv", .layouts = braid_cuda_dnn_layouts, .implementation = &kForward},
+    {.op = "FusedConv", .name = "cudnn_conv", .layouts = braid_cuda_dnn_layouts, .implementation = &kForward},
+    {.op = "ConvGradInput",
+     .name = "cudnn_conv_grad_input",
+     .layouts = braid_cuda_dnn_layouts,
+     .implementation = &kByInputs},
+    {.op = "ConvGradFilter",
+     .name = "cudnn_conv_grad_filter",
+     .layouts = braid_cuda_dnn_layouts,
+     .implementation = &kByWeights},
 };
 
 void braid_cuda_libraries_open(braid_cuda_device *device) {
@@ -50,5 +56,5 @@ void braid_cuda_libraries_describe(const braid_cuda_device *device, char *out, s
 /* Where a library is not there its kernels say so. */
 braid_launch_family braid_cuda_libraries_family(const braid_cuda_device *device) {
   size_t count = sizeof kKernels / sizeof *kKernels;
-  return (braid_launch_family){kKernels, device->blas || device->dnn ? count : 0};
+  return (braid_launch_family){kKernels, device->blas || device->dnn ? count : 0, false};
 }

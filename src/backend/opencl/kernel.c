@@ -9,6 +9,7 @@
 #include "backend/opencl/program.h"
 #include "backend/opencl/staging.h"
 #include "base/try.h"
+#include "launch/widened.h"
 
 /* Memory that arguments point at: an operand, or a piece of the workspace. */
 typedef struct memory_ref {
@@ -207,7 +208,7 @@ static braid_status make_all(const braid_cl_device *device, braid_cl_prepared *o
 static braid_status plan_node(const braid_cl_device *device, const braid_launch_kernel *family,
                               const braid_node_desc *node, braid_launch_recipe *recipe, braid_cl_packed *packed) {
   if (family->foreign) return braid_cl_entry_plan(family->foreign, &device->traits, node, recipe, packed);
-  return family->plan(&device->traits, node, recipe);
+  return braid_launch_plan(&device->traits, family, node, recipe);
 }
 
 braid_status braid_cl_prepare(void *self, const braid_kernel *kernel, const braid_node_desc *node, void **prepared,
@@ -281,7 +282,7 @@ braid_status braid_cl_pack(void *self, void *prepared, uint32_t input, const voi
 static bool is_there(const braid_cl_device *device, const braid_launch_kernel *family, const braid_node_desc *node,
                      char *why, size_t why_bytes) {
   braid_launch_recipe recipe = {.allocator = device->allocator};
-  bool possible = family->plan(&device->traits, node, &recipe) == BRAID_OK;
+  bool possible = braid_launch_plan(&device->traits, family, node, &recipe) == BRAID_OK;
   if (!possible) snprintf(why, why_bytes, "%s", braid_error_detail());
   possible = possible && braid_cl_recipe_is_possible(device, &recipe, why, why_bytes);
   braid_launch_recipe_deinit(&recipe);
@@ -292,7 +293,7 @@ bool braid_cl_match(void *self, const braid_kernel *kernel, const braid_node_des
   const braid_cl_device *device = self;
   const braid_launch_kernel *family = kernel->implementation;
   if (family->foreign) return braid_cl_entry_match(family->foreign, device, node, why, why_bytes);
-  if (family->match && !family->match(&device->traits, node, why, why_bytes)) return false;
+  if (!braid_launch_match(&device->traits, family, node, why, why_bytes)) return false;
   return !device->bitstream || is_there(device, family, node, why, why_bytes);
 }
 

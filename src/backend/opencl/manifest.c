@@ -498,8 +498,8 @@ void braid_cl_manifest_release(braid_cl_device *device) {
 }
 
 braid_launch_family braid_cl_manifest_family(const braid_cl_manifest *manifest) {
-  if (!manifest) return (braid_launch_family){NULL, 0};
-  return (braid_launch_family){manifest->kernels, manifest->op_count};
+  if (!manifest) return (braid_launch_family){NULL, 0, false};
+  return (braid_launch_family){manifest->kernels, manifest->op_count, false};
 }
 
 const braid_kernel *braid_cl_manifest_chain(const braid_cl_manifest *manifest, size_t *index) {

@@ -305,4 +305,4 @@ BRAID_LAUNCH_VARIANT(conv, direct, ALGORITHM_DIRECT, BRAID_LAUNCH_TAPS_ANY, fals
 
 static const braid_kernel kKernels[] = {KERNELS("Conv"), KERNELS("FusedConv")};
 
-const braid_launch_family braid_launch_family_conv = {kKernels, sizeof kKernels / sizeof *kKernels};
+const braid_launch_family braid_launch_family_conv = {kKernels, sizeof kKernels / sizeof *kKernels, true};

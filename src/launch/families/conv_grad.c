@@ -312,4 +312,4 @@ ALGORITHMS(filter, false)
 static const braid_kernel kKernels[] = {KERNELS("ConvGradInput", "conv_grad_input", input),
                                         KERNELS("ConvGradFilter", "conv_grad_filter", filter)};
 
-const braid_launch_family braid_launch_family_conv_grad = {kKernels, sizeof kKernels / sizeof *kKernels};
+const braid_launch_family braid_launch_family_conv_grad = {kKernels, sizeof kKernels / sizeof *kKernels, true};

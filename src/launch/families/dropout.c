@@ -65,4 +65,4 @@ static const braid_kernel kKernels[] = {
      .implementation = &kGradient},
 };
 
-const braid_launch_family braid_launch_family_dropout = {kKernels, sizeof kKernels / sizeof *kKernels};
+const braid_launch_family braid_launch_family_dropout = {kKernels, sizeof kKernels / sizeof *kKernels, true};

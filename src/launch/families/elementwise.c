@@ -80,7 +80,7 @@ typedef struct elementwise {
   const expression *expression;
   size_t count;
   size_t inputs[3];
-  braid_dtype computed; /* T */
+  braid_dtype of, computed; /* the operands'; T */
   double p, q;
 } elementwise;
 
@@ -139,7 +139,8 @@ static void choose_numbers(const braid_node_desc *node, elementwise *e) {
 }
 
 static elementwise elementwise_describe(const braid_node_desc *node) {
-  elementwise e = {.computed = node->inputs[is_op(node, "Where") ? 1 : 0].desc.dtype};
+  elementwise e = {.of = node->inputs[is_op(node, "Where") ? 1 : 0].desc.dtype};
+  e.computed = braid_launch_is_half(e.of) ? BRAID_F32 : e.of;
   choose_expression(node, &e);
   choose_numbers(node, &e);
   return e;
@@ -164,18 +165,21 @@ static bool is_cast(const braid_node_desc *node) {
 static bool elementwise_match(const braid_node_desc *node, char *why, size_t why_bytes) {
   const elementwise e = elementwise_describe(node);
   const braid_dtype to = node->outputs[0].desc.dtype;
-  if (!braid_launch_type(e.computed) || !braid_launch_type(to))
+  if (!braid_launch_type(e.computed) || !braid_launch_element_type(to))
     return braid_launch_refuse(why, why_bytes, "%s is not computed in",
-                               braid_dtype_name(braid_launch_type(to) ? e.computed : to));
+                               braid_dtype_name(braid_launch_element_type(to) ? e.computed : to));
   if (e.computed != BRAID_F32 && !is_for_integers(node->op))
     return braid_launch_refuse(why, why_bytes, "for float32, not for %s", braid_dtype_name(e.computed));
-  if (is_cast(node) && e.computed == BRAID_F32 && to != BRAID_F32 && to != BRAID_BOOL)
+  if (is_cast(node) && e.computed == BRAID_F32 && !braid_launch_is_real(to) && to != BRAID_BOOL)
     return braid_launch_refuse(why, why_bytes, "casts from float32 to an integer saturate, which OpenCL leaves open");
+  if (is_cast(node) && to == BRAID_BF16 && e.computed != BRAID_F32 && braid_dtype_size(e.computed) > 2)
+    return braid_launch_refuse(why, why_bytes, "casts from %s to bfloat16 would round twice",
+                               braid_dtype_name(e.computed));
   for (size_t i = 0; i < e.count; i++) {
     const braid_operand *input = &node->inputs[e.inputs[i]];
     if (!input->present) return braid_launch_refuse(why, why_bytes, "input %zu is left out", e.inputs[i]);
     bool condition = is_op(node, "Where") && i == 0;
-    if (!condition && input->desc.dtype != e.computed)
+    if (!condition && input->desc.dtype != e.of)
       return braid_launch_refuse(why, why_bytes, "operands of different types");
   }
   if (is_chain(node) && node->input_count > BRAID_LAUNCHES + 1)
@@ -254,17 +258,35 @@ static void elementwise_add_operand(braid_launch_planner *p, const elementwise *
     braid_launch_input(p, e->inputs[i]);
 }
 
+/* Are all operands floats of the output's size or single ones, some of them of 16 bits? Then eight go at a time. */
+static bool is_for_eight(const braid_node_desc *node, const elementwise *e, int first) {
+  bool half = braid_launch_is_half(node->outputs[0].desc.dtype),
+       real = braid_launch_is_real(node->outputs[0].desc.dtype);
+  for (size_t i = 0; i < e->count; i++) {
+    braid_dtype dtype = operand_desc(node, e, first, i)->dtype;
+    half |= braid_launch_is_half(dtype);
+    real &= braid_launch_is_real(dtype);
+  }
+  return half && real;
+}
+
 /* width: dimensions of the loop; 0: flat. */
 static void elementwise_plan_step(braid_launch_planner *p, const elementwise *e, int first, int width) {
   const braid_node_desc *node = p->node;
   const braid_desc *out = &node->outputs[0].desc;
   int64_t count = braid_desc_count(out);
-  braid_launch_begin(p, "elementwise", width == 0 ? "flat" : width == 3 ? "broadcast3" : "broadcast8");
+  bool eight = width == 0 && is_for_eight(node, e, first);
+  braid_launch_begin(p, "elementwise",
+                     eight        ? "flat_eight"
+                     : width == 0 ? "flat"
+                     : width == 3 ? "broadcast3"
+                                  : "broadcast8");
   braid_launch_option(p, "-cl-single-precision-constant -DARITY=%zu -DT=%s -DTO=%s", e->count,
-                      braid_launch_type(e->computed), braid_launch_type(out->dtype));
+                      braid_launch_type(e->computed), braid_launch_element_type(out->dtype));
+  if (eight) braid_launch_option(p, "-DEIGHT%s", p->traits->aligned ? " -DALIGNED" : "");
   for (size_t i = 0; i < e->count; i++) {
     const braid_desc *desc = operand_desc(node, e, first, i);
-    braid_launch_option(p, "-DT%zu=%s -DV%zu=%s -DE%zu=%d", i, braid_launch_type(desc->dtype), i,
+    braid_launch_option(p, "-DT%zu=%s -DV%zu=%s -DE%zu=%d", i, braid_launch_element_type(desc->dtype), i,
                         e->expression->names[i], i, braid_desc_count(desc) == 1 && width == 0 ? 0 : 1);
     elementwise_add_operand(p, e, first, i);
   }
@@ -278,7 +300,7 @@ static void elementwise_plan_step(braid_launch_planner *p, const elementwise *e,
     braid_launch_nest_sizes(p, &nest, width);
     for (size_t i = 0; i < e->count; i++) braid_launch_nest_steps(p, &nest, (int)i, width);
   }
-  braid_launch_range(p, count);
+  braid_launch_range(p, eight ? braid_launch_ceil_div(count, 8) : count);
 }
 
 /* Chains: x0 op x1, then that op x2, and so on. A mean is scaled with the last step. */
@@ -379,4 +401,4 @@ static const braid_kernel kKernels[] = {
     CHAINS("Min"),
 };
 
-const braid_launch_family braid_launch_family_elementwise = {kKernels, sizeof kKernels / sizeof *kKernels};
+const braid_launch_family braid_launch_family_elementwise = {kKernels, sizeof kKernels / sizeof *kKernels, false};

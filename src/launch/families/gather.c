@@ -46,4 +46,4 @@ static const braid_kernel kKernels[] = {
     {.op = "GatherGrad", .name = "gather_grad", .match = gather_match_gradient, .implementation = &kGradient},
 };
 
-const braid_launch_family braid_launch_family_gather = {kKernels, sizeof kKernels / sizeof *kKernels};
+const braid_launch_family braid_launch_family_gather = {kKernels, sizeof kKernels / sizeof *kKernels, false};

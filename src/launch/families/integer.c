@@ -306,4 +306,4 @@ static const braid_kernel kKernels[] = {
     {.op = "IntegerUpdate", .name = "integer_update", .in_place = 1, .implementation = &kUpdate},
 };
 
-const braid_launch_family braid_launch_family_integer = {kKernels, sizeof kKernels / sizeof *kKernels};
+const braid_launch_family braid_launch_family_integer = {kKernels, sizeof kKernels / sizeof *kKernels, false};

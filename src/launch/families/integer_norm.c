@@ -173,4 +173,4 @@ static const braid_kernel kKernels[] = {
     {.op = "IntegerBatchNormalizationGrad", .name = "integer_batch_normalization_grad", .implementation = &kNormGrad},
 };
 
-const braid_launch_family braid_launch_family_integer_norm = {kKernels, sizeof kKernels / sizeof *kKernels};
+const braid_launch_family braid_launch_family_integer_norm = {kKernels, sizeof kKernels / sizeof *kKernels, false};

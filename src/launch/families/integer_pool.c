@@ -132,4 +132,4 @@ static const braid_kernel kKernels[] = {
      .implementation = &kPoolGrad},
 };
 
-const braid_launch_family braid_launch_family_integer_pool = {kKernels, sizeof kKernels / sizeof *kKernels};
+const braid_launch_family braid_launch_family_integer_pool = {kKernels, sizeof kKernels / sizeof *kKernels, false};

@@ -560,4 +560,4 @@ static const braid_kernel kKernels[] = {
     KERNELS("IntegerConvGradFilter", "integer_conv_grad_filter"),
 };
 
-const braid_launch_family braid_launch_family_integer_product = {kKernels, sizeof kKernels / sizeof *kKernels};
+const braid_launch_family braid_launch_family_integer_product = {kKernels, sizeof kKernels / sizeof *kKernels, false};

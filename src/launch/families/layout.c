@@ -133,4 +133,4 @@ static const braid_kernel kKernels[] = {
     {.op = "LayoutConvert", .name = "layout", .match = layout_match, .implementation = &kPlan},
 };
 
-const braid_launch_family braid_launch_family_layout = {kKernels, sizeof kKernels / sizeof *kKernels};
+const braid_launch_family braid_launch_family_layout = {kKernels, sizeof kKernels / sizeof *kKernels, false};

@@ -205,4 +205,4 @@ static const braid_kernel kKernels[] = {
     KERNEL("SquaredErrorLossGrad", "squared_error_grad", kSquaredGrad),
 };
 
-const braid_launch_family braid_launch_family_loss = {kKernels, sizeof kKernels / sizeof *kKernels};
+const braid_launch_family braid_launch_family_loss = {kKernels, sizeof kKernels / sizeof *kKernels, true};

@@ -209,4 +209,4 @@ static const braid_kernel kKernels[] = {
     {.op = "MatMul", .name = "matmul_any", .match = braid_launch_match_float, .implementation = &k_any},
 };
 
-const braid_launch_family braid_launch_family_matmul = {kKernels, sizeof kKernels / sizeof *kKernels};
+const braid_launch_family braid_launch_family_matmul = {kKernels, sizeof kKernels / sizeof *kKernels, true};

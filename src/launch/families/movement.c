@@ -238,4 +238,4 @@ static const braid_kernel kKernels[] = {
     {.op = "Expand", .name = "expand", .implementation = &kExpand},
 };
 
-const braid_launch_family braid_launch_family_movement = {kKernels, sizeof kKernels / sizeof *kKernels};
+const braid_launch_family braid_launch_family_movement = {kKernels, sizeof kKernels / sizeof *kKernels, false};

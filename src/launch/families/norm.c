@@ -2,8 +2,8 @@
  * slices added in order, then one pass over the elements. */
 #include <string.h>
 
+#include "launch/channels.h"
 #include "launch/families.h"
-#include "launch/planner.h"
 
 enum { kSlice = 16384, kMostSlices = 64, kTasks = 128 };
 
@@ -36,13 +36,50 @@ static size_t tree_group(const braid_launch_traits *traits) {
   return group;
 }
 
+/* --- types ---------------------------------------------------------------------------------------------------------
+ */
+static const char *image_option(const braid_node_desc *node) {
+  braid_dtype dtype = node->inputs[0].desc.dtype;
+  return dtype == BRAID_F16 ? "-DX=fp16" : dtype == BRAID_BF16 ? "-DX=bf16" : "-DX=float";
+}
+
+/* Images (the first `images` inputs and output 0) are of float32 or 16 bits, all else of float32. */
+static bool match_images(const braid_node_desc *node, size_t images, char *why, size_t why_bytes) {
+  braid_dtype dtype = node->inputs[0].desc.dtype;
+  if (!braid_launch_is_half(dtype)) return braid_launch_match_float(node, why, why_bytes);
+  for (size_t i = 0; i < node->input_count + node->output_count; i++) {
+    bool input = i < node->input_count;
+    const braid_operand *operand = input ? &node->inputs[i] : &node->outputs[i - node->input_count];
+    bool image = i < images || i == node->input_count;
+    if (operand->present && operand->desc.dtype != (image ? dtype : BRAID_F32))
+      return braid_launch_refuse(why, why_bytes, "operand %zu is %s beside an image of %s", i,
+                                 braid_dtype_name(operand->desc.dtype), braid_dtype_name(dtype));
+  }
+  return true;
+}
+
+static bool batch_match(const braid_node_desc *node, char *why, size_t why_bytes) {
+  return match_images(node, 1, why, why_bytes);
+}
+
+static bool batch_grad_match(const braid_node_desc *node, char *why, size_t why_bytes) {
+  return match_images(node, 2, why, why_bytes);
+}
+
+/* Those of float32 are reduce's. */
+static bool bias_match(const braid_node_desc *node, char *why, size_t why_bytes) {
+  braid_dtype dtype = node->inputs[0].desc.dtype;
+  return braid_launch_is_half(dtype) ||
+         braid_launch_refuse(why, why_bytes, "for 16 bits, not for %s", braid_dtype_name(dtype));
+}
+
 /* --- batch normalization -------------------------------------------------------------------------------------------
  */
 /* kind: MEAN, SPREAD or GRADIENT. Inputs u, v, and `center`, a piece of the workspace or, NULL, input 3. */
 static void add_sums(braid_launch_planner *p, const char *kind, const shape *s, size_t u, size_t v,
                      const braid_launch_piece *center, braid_launch_piece sums, braid_launch_piece more) {
   braid_launch_begin(p, "norm", "channel_sums");
-  braid_launch_option(p, "-D%s", kind);
+  braid_launch_option(p, "-D%s %s", kind, image_option(p->node));
   braid_launch_input(p, u);
   braid_launch_input(p, v);
   if (center)
@@ -108,6 +145,10 @@ static braid_status plan_batch(const braid_launch_traits *traits, const braid_no
   shape s = shape_of(&node->inputs[0].desc);
   bool training = braid_attr_int(node->attrs, "training_mode", 0) != 0;
   braid_launch_plan_begin(&p, traits, node, recipe);
+  if (braid_launch_channels_last(&node->inputs[0])) {
+    braid_launch_batch_norm_last(&p);
+    return braid_launch_plan_end(&p);
+  }
   braid_launch_piece factor = braid_launch_reserve(&p, s.channels, 1, sizeof(float));
   braid_launch_piece mean = training ? braid_launch_reserve(&p, s.channels, 1, sizeof(float)) : factor;
   if (training)
@@ -115,6 +156,7 @@ static braid_status plan_batch(const braid_launch_traits *traits, const braid_no
   else
     add_given(&p, &s, factor);
   braid_launch_begin(&p, "norm", "apply");
+  braid_launch_option(&p, "%s", image_option(node));
   braid_launch_input(&p, 0);
   braid_launch_workspace(&p, factor);
   if (training)
@@ -136,6 +178,10 @@ static braid_status plan_batch_grad(const braid_launch_traits *traits, const bra
   braid_launch_planner p;
   shape s = shape_of(&node->inputs[1].desc);
   braid_launch_plan_begin(&p, traits, node, recipe);
+  if (braid_launch_channels_last(&node->inputs[1])) {
+    braid_launch_batch_norm_grad_last(&p);
+    return braid_launch_plan_end(&p);
+  }
   braid_launch_piece products = braid_launch_reserve(&p, s.slices, s.channels, sizeof(float));
   braid_launch_piece sums = braid_launch_reserve(&p, s.slices, s.channels, sizeof(float));
   braid_launch_piece coefficients = braid_launch_reserve(&p, s.channels, 3, sizeof(float));
@@ -157,6 +203,7 @@ static braid_status plan_batch_grad(const braid_launch_traits *traits, const bra
   braid_launch_range(&p, s.channels);
   if (!braid_launch_has_output(node, 0)) return braid_launch_plan_end(&p);
   braid_launch_begin(&p, "norm", "gradient");
+  braid_launch_option(&p, "%s", image_option(node));
   braid_launch_input(&p, 0);
   braid_launch_input(&p, 1);
   braid_launch_input(&p, 3);
@@ -166,6 +213,29 @@ static braid_status plan_batch_grad(const braid_launch_traits *traits, const bra
   braid_launch_index(&p, s.channels);
   braid_launch_index(&p, s.plane);
   braid_launch_range(&p, s.total);
+  return braid_launch_plan_end(&p);
+}
+
+/* --- the gradient of a bias ----------------------------------------------------------------------------------------
+ */
+static braid_status plan_bias(const braid_launch_traits *traits, const braid_node_desc *node,
+                              braid_launch_recipe *recipe) {
+  braid_launch_planner p;
+  shape s = shape_of(&node->inputs[0].desc);
+  braid_launch_plan_begin(&p, traits, node, recipe);
+  if (braid_launch_channels_last(&node->inputs[0])) {
+    braid_launch_bias_grad_last(&p);
+    return braid_launch_plan_end(&p);
+  }
+  braid_launch_piece sums = braid_launch_reserve(&p, s.slices, s.channels, sizeof(float));
+  add_sums(&p, "MEAN", &s, 0, 0, &sums, sums, sums);
+  braid_launch_begin(&p, "norm", "finish_bias");
+  braid_launch_option(&p, "%s", image_option(node));
+  braid_launch_workspace(&p, sums);
+  braid_launch_output(&p, 0);
+  braid_launch_index(&p, s.channels);
+  braid_launch_index(&p, s.slices);
+  braid_launch_range(&p, s.channels);
   return braid_launch_plan_end(&p);
 }
 
@@ -220,22 +290,30 @@ static braid_status plan_lrn_grad(const braid_launch_traits *traits, const braid
 }
 
 static const braid_launch_kernel kBatch = {.plan = plan_batch}, kBatchGrad = {.plan = plan_batch_grad};
+static const braid_launch_kernel kBias = {.plan = plan_bias};
 static const braid_launch_kernel kLrn = {.plan = plan_lrn}, kLrnGrad = {.plan = plan_lrn_grad};
 
 static const braid_kernel kKernels[] = {
     {.op = "BatchNormalization",
      .name = "batch_norm",
-     .match = braid_launch_match_float,
+     .match = batch_match,
+     .layouts = braid_launch_follow_channels,
      .in_place = 1 << 0,
      .in_place_more = {1 << 3, 1 << 4},
      .implementation = &kBatch},
     {.op = "BatchNormalizationGrad",
      .name = "batch_norm_grad",
-     .match = braid_launch_match_float,
+     .match = batch_grad_match,
+     .layouts = braid_launch_follow_channels,
      .in_place = 1 << 0 | 1 << 1,
      .implementation = &kBatchGrad},
+    {.op = "BiasGrad",
+     .name = "bias_grad",
+     .match = bias_match,
+     .layouts = braid_launch_follow_channels,
+     .implementation = &kBias},
     {.op = "LRN", .name = "lrn", .match = braid_launch_match_float, .implementation = &kLrn},
     {.op = "LRNGrad", .name = "lrn_grad", .match = braid_launch_match_float, .implementation = &kLrnGrad},
 };
 
-const braid_launch_family braid_launch_family_norm = {kKernels, sizeof kKernels / sizeof *kKernels};
+const braid_launch_family braid_launch_family_norm = {kKernels, sizeof kKernels / sizeof *kKernels, true};

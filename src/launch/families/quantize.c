@@ -75,4 +75,4 @@ static const braid_kernel kKernels[] = {
     {.op = "QuantizeLinear", .name = "quantize", .match = quantize_match, .implementation = &kQuantize},
 };
 
-const braid_launch_family braid_launch_family_quantize = {kKernels, sizeof kKernels / sizeof *kKernels};
+const braid_launch_family braid_launch_family_quantize = {kKernels, sizeof kKernels / sizeof *kKernels, false};

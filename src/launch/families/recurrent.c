@@ -304,4 +304,4 @@ static const braid_kernel kKernels[] = {
     {.op = "LSTMGrad", .name = "lstm_grad", .match = recurrent_match, .implementation = &kBackward},
 };
 
-const braid_launch_family braid_launch_family_recurrent = {kKernels, sizeof kKernels / sizeof *kKernels};
+const braid_launch_family braid_launch_family_recurrent = {kKernels, sizeof kKernels / sizeof *kKernels, true};

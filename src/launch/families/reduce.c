@@ -273,4 +273,4 @@ static const braid_kernel kKernels[] = {
     KERNELS("BiasGrad"),   KERNELS("ReduceLogSumExp"), KERNELS("ReduceSumSquare"),
 };
 
-const braid_launch_family braid_launch_family_reduce = {kKernels, sizeof kKernels / sizeof *kKernels};
+const braid_launch_family braid_launch_family_reduce = {kKernels, sizeof kKernels / sizeof *kKernels, true};

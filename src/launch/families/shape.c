@@ -18,4 +18,4 @@ static const braid_launch_kernel kCopy = {.plan = shape_plan};
 static const braid_kernel kKernels[] = {KERNEL("Flatten"), KERNEL("Identity"), KERNEL("Reshape"), KERNEL("Squeeze"),
                                         KERNEL("Unsqueeze")};
 
-const braid_launch_family braid_launch_family_shape = {kKernels, sizeof kKernels / sizeof *kKernels};
+const braid_launch_family braid_launch_family_shape = {kKernels, sizeof kKernels / sizeof *kKernels, false};

@@ -85,4 +85,4 @@ static const braid_launch_kernel kGroups = {.plan = softmax_plan_groups, .match 
 static const braid_kernel kKernels[] = {KERNELS("Softmax"), KERNELS("LogSoftmax"), KERNELS("SoftmaxGrad"),
                                         KERNELS("LogSoftmaxGrad")};
 
-const braid_launch_family braid_launch_family_softmax = {kKernels, sizeof kKernels / sizeof *kKernels};
+const braid_launch_family braid_launch_family_softmax = {kKernels, sizeof kKernels / sizeof *kKernels, true};

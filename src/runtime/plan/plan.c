@@ -5,6 +5,7 @@
 #include "base/invariant.h"
 #include "base/try.h"
 #include "graph/custom.h"
+#include "graph/precision.h"
 #include "runtime/plan/placing.h"
 #include "runtime/plan/regions.h"
 #include "runtime/plan/resolve.h"
@@ -530,7 +531,10 @@ braid_status braid_plan_new(braid_machine *machine, const braid_allocator *alloc
 
 braid_status braid_plan_simplify(braid_graph *graph, bool no_fusion) {
   BRAID_TRY(braid_resolve_for_good(graph));
-  return no_fusion ? BRAID_OK : braid_graph_fold(graph);
+  if (!no_fusion) BRAID_TRY(braid_graph_fold(graph));
+  if (graph->precision == BRAID_FLOAT32) return BRAID_OK;
+  BRAID_TRY(braid_graph_apply_precision(graph));
+  return braid_resolve_for_good(graph); /* casts of constants are constants */
 }
 
 typedef struct finding {

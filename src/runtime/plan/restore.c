@@ -360,6 +360,7 @@ static braid_status check_premises(const braid_machine *machine, const braid_gra
   braid_plan_row *row = here.plan.items, mixed = *(const braid_plan_row *)saved->plan.items;
   mixed.library = row->library;
   mixed.processor = row->processor;
+  mixed.precision = row->precision;
   mixed.given_inputs = row->given_inputs;
   mixed.given_outputs = row->given_outputs;
   *row = mixed;

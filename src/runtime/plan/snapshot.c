@@ -319,6 +319,7 @@ static braid_status take_given(const braid_graph *given, const braid_read_set *r
                                braid_snapshot *out) {
   braid_plan_row *row = out->plan.items;
   const braid_graph *source = braid_graph_source(given);
+  row->precision = given->precision;
   BRAID_TRY(list_of_ids(arena, source->inputs, source->input_count, &row->given_inputs));
   BRAID_TRY(list_of_ids(arena, source->outputs, source->output_count, &row->given_outputs));
   BRAID_TRY(take_graph(source, read, arena, &out->given_values, &out->given_nodes, &out->given_attributes));

@@ -19,6 +19,7 @@
   X(FLAG, no_reuse)                                                                                                    \
   X(FLAG, device_io)                                                                                                   \
   X(FLAG, callers_thread)                                                                                              \
+  X(NUMBER, precision)                                                                                                 \
   X(LIST, given_inputs)                                                                                                \
   X(LIST, given_outputs)                                                                                               \
   X(LIST, inputs)                                                                                                      \

@@ -195,9 +195,11 @@ static void view_renaming(const braid_snapshot *snapshot, const braid_node_row *
  */
 static void view_plan(const braid_snapshot *snapshot, braid_text *out) {
   const braid_plan_row *plan = snapshot->plan.items;
-  braid_text_printf(out, "A plan made by Braid %s for %s%s%s%s: %zu tasks per run, %zu before the first.\n",
-                    plan->library, plan->training ? "training" : "inference", plan->no_fusion ? ", without fusion" : "",
-                    plan->no_reuse ? ", without reuse of memory" : "",
+  bool precise = plan->precision == BRAID_FLOAT32;
+  braid_text_printf(out, "A plan made by Braid %s for %s%s%s%s%s%s: %zu tasks per run, %zu before the first.\n",
+                    plan->library, plan->training ? "training" : "inference", precise ? "" : " in ",
+                    precise ? "" : braid_precision_name((braid_precision)plan->precision),
+                    plan->no_fusion ? ", without fusion" : "", plan->no_reuse ? ", without reuse of memory" : "",
                     plan->device_io ? ", inputs and outputs in devices' memory" : "", snapshot->steps.count,
                     snapshot->setup.count);
   for (size_t i = 0; i < plan->arena_bytes.count && i < plan->weight_bytes.count; i++) {

@@ -309,6 +309,8 @@ braid_status braid_settings_write(const braid_trainer *trainer, braid_text *out)
   add_weights("positive weight of class", o->positive_weights, o->positive_weight_count, out);
   if (o->mixup > 0) add_number(out, "mixup", o->mixup);
   if (o->label_noise > 0) add_number(out, "label noise", o->label_noise);
+  if (o->precision != BRAID_INT8 && o->precision != BRAID_FLOAT32)
+    add_text(out, "precision", braid_precision_name(o->precision));
   if (o->precision == BRAID_INT8)
     braid_text_printf(out,
                       "contract: integer training %d\nbits of weights, activations, gradients, errors: %d/%d/%d/%d\n",

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 from . import _abi
 from ._arrays import NAMES, check_outputs, copy_out, desc_of, make_tensor, plain_attribute, shape_of, whole
-from ._library import Handle, Keep, Object, check, encode, encode_name, enum_names, lib, out, ready, text, text_or_none
+from ._library import (Handle, Keep, Object, check, encode, encode_name, enum_names, enum_value, lib, out, ready, text,
+                       text_or_none)
 from .errors import InvalidArgumentError, InvalidGraphError
 from .machine import LOG
 from .plan import ValueInfo
@@ -287,6 +288,19 @@ class Graph(Object):
         tensor = make_tensor(value, info.dtype, f"input {name!r}")
         with self._use() as pointer:
             check(lib.braid_graph_bind_input(pointer, self._find(name), tensor.pointer))
+
+    @property
+    def precision(self) -> str:
+        """In which models, sessions and gradients made of the graph compute: "float32", "tf32", "bfloat16" or
+        "float16" (docs/training.md)."""
+        with self._use() as pointer:
+            return enum_names("braid_precision", "BRAID_")[ready().braid_graph_precision(pointer)]
+
+    @precision.setter
+    def precision(self, name: str) -> None:
+        with self._use() as pointer:
+            value = enum_value("braid_precision", "BRAID_", name, "precision")
+            check(ready().braid_graph_set_precision(pointer, value))
 
     # --- what is made of it ---
     def resolve(self) -> Graph:

@@ -73,6 +73,54 @@ static void run_step(const step *s, const braid_desc *desc, const void *const *o
   }
 }
 
+/* --- masters -------------------------------------------------------------------------------------------------------
+ * Parameters of float32 with what is 16-bit about them: the gradient, and a copy that is rounded anew. Block by block,
+ * so that a block's gradient as float32 stays in the cache. */
+enum { kBlock = 2048 };
+
+typedef struct masters {
+  braid_dtype gradient, copied; /* copied: BRAID_NONE without a copy */
+  float unscale;                /* gradients times this */
+} masters;
+
+static void widen_block(const masters *m, const void *from, int64_t at, int64_t count, float *to) {
+  const uint16_t *half = (const uint16_t *)from + at;
+  if (m->gradient == BRAID_F16)
+    for (int64_t i = 0; i < count; i++) to[i] = braid_f16_to_f32(half[i]);
+  else if (m->gradient == BRAID_BF16)
+    for (int64_t i = 0; i < count; i++) to[i] = braid_bf16_to_f32(half[i]);
+  else
+    memcpy(to, (const float *)from + at, (size_t)count * sizeof *to);
+  if (m->unscale != 1)
+    for (int64_t i = 0; i < count; i++) to[i] *= m->unscale;
+}
+
+static void round_block(const masters *m, const float *from, int64_t count, uint16_t *to) {
+  if (m->copied == BRAID_F16)
+    for (int64_t i = 0; i < count; i++) to[i] = braid_f32_to_f16(from[i]);
+  else
+    for (int64_t i = 0; i < count; i++) to[i] = braid_f32_to_bf16(from[i]);
+}
+
+/* operands: parameter, gradient, states; results: parameter, states. */
+static void run_masters(const step *s, const masters *m, int64_t count, const void *const *operands,
+                        void *const *results, uint16_t *copy) {
+  int64_t blocks = (count + kBlock - 1) / kBlock;
+#pragma omp parallel for schedule(static) if (count > 1 << 14)
+  for (int64_t b = 0; b < blocks; b++) {
+    float gradient[kBlock];
+    int64_t at = b * kBlock, here = count - at < kBlock ? count - at : kBlock;
+    const void *from[4] = {NULL};
+    void *to[3] = {NULL};
+    for (size_t i = 0; i < 4; i++) from[i] = operands[i] ? (const float *)operands[i] + at : NULL;
+    for (size_t i = 0; i < 3; i++) to[i] = results[i] ? (float *)results[i] + at : NULL;
+    widen_block(m, operands[1], at, here, gradient);
+    from[1] = gradient;
+    run_f32(s, here, from, to);
+    if (copy) round_block(m, to[0], here, copy + at);
+  }
+}
+
 /* --- operands ------------------------------------------------------------------------------------------------------
  */
 static double read_number(const braid_operand *operand, const void *data) {
@@ -117,10 +165,26 @@ static void keep(const braid_node_desc *node, const braid_cpu_args *args, const 
 
 /* --- steps of trainings --------------------------------------------------------------------------------------------
  */
+/* `scale`: the input that the gradient is divided by; the copy is the one behind it, and the last output. */
+static void run_update(const braid_node_desc *node, const braid_cpu_args *args, const step *s,
+                       const void *const operands[4], void *const results[3], size_t scale) {
+  const braid_desc *parameter = &node->inputs[0].desc;
+  bool scaled = input(node, args, scale) != NULL, copied = input(node, args, scale + 1) != NULL;
+  masters m = {.gradient = node->inputs[1].desc.dtype, .copied = BRAID_NONE, .unscale = 1};
+  if (!scaled && !copied && m.gradient == parameter->dtype) {
+    run_step(s, parameter, operands, results);
+    return;
+  }
+  if (scaled) m.unscale = 1 / (float)number(node, args, scale);
+  if (copied) m.copied = node->inputs[scale + 1].desc.dtype;
+  run_masters(s, &m, (int64_t)(braid_desc_bytes(parameter) / sizeof(float)), operands, results,
+              copied ? output(node, args, node->output_count - 1) : NULL);
+}
+
 static braid_status run_sgd(const braid_node_desc *node, void *state, const braid_cpu_args *args) {
   (void)state;
   if (is_guarded(node, args, 4)) {
-    keep(node, args, (const size_t[]){0, 3});
+    keep(node, args, (const size_t[]){0, 3, 6});
     return BRAID_OK;
   }
   const void *kept = input(node, args, 3);
@@ -129,15 +193,15 @@ static braid_status run_sgd(const braid_node_desc *node, void *state, const brai
             .momentum = braid_attr_float(node->attrs, "momentum", 0),
             .decay = braid_attr_float(node->attrs, "weight_decay", 0),
             .nesterov = braid_attr_int(node->attrs, "nesterov", 0) != 0};
-  run_step(&s, &node->inputs[0].desc, (const void *const[]){args->inputs[0], args->inputs[1], kept},
-           (void *const[]){args->outputs[0], kept ? output(node, args, 1) : NULL});
+  run_update(node, args, &s, (const void *const[4]){args->inputs[0], args->inputs[1], kept},
+             (void *const[3]){args->outputs[0], kept ? output(node, args, 1) : NULL}, 5);
   return BRAID_OK;
 }
 
 static braid_status run_adam(const braid_node_desc *node, void *state, const braid_cpu_args *args) {
   (void)state;
   if (is_guarded(node, args, 6)) {
-    keep(node, args, (const size_t[]){0, 3, 4});
+    keep(node, args, (const size_t[]){0, 3, 4, 8});
     return BRAID_OK;
   }
   double done = number(node, args, 5);
@@ -150,9 +214,8 @@ static braid_status run_adam(const braid_node_desc *node, void *state, const bra
             .decoupled = braid_attr_int(node->attrs, "decoupled", 0) != 0};
   s.correction1 = 1 - pow(s.beta1, done);
   s.root2 = sqrt(1 - pow(s.beta2, done));
-  run_step(&s, &node->inputs[0].desc,
-           (const void *const[]){args->inputs[0], args->inputs[1], args->inputs[3], args->inputs[4]},
-           (void *const[]){args->outputs[0], args->outputs[1], args->outputs[2]});
+  run_update(node, args, &s, (const void *const[4]){args->inputs[0], args->inputs[1], args->inputs[3], args->inputs[4]},
+             (void *const[3]){args->outputs[0], args->outputs[1], args->outputs[2]}, 7);
   return BRAID_OK;
 }
 
@@ -223,13 +286,13 @@ static const braid_kernel kKernels[] = {
      .name = "ref_sgd",
      .layouts = optimizer_layouts,
      .in_place = 1u << 0 | 1u << 1,
-     .in_place_more = {1u << 3},
+     .in_place_more = {1u << 3, 1u << 6},
      .implementation = &kSgd},
     {.op = "AdamUpdate",
      .name = "ref_adam",
      .layouts = optimizer_layouts,
      .in_place = 1u << 0 | 1u << 1,
-     .in_place_more = {1u << 3, 1u << 4},
+     .in_place_more = {1u << 3, 1u << 4, 1u << 8},
      .implementation = &kAdam},
     {.op = "ai.onnx.preview.training.Adagrad", .name = "ref_onnx_optimizer", .implementation = &kOnnx},
     {.op = "ai.onnx.preview.training.Adam", .name = "ref_onnx_optimizer", .implementation = &kOnnx},
