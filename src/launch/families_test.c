@@ -7,7 +7,7 @@
 #include "oom.h"
 
 static const braid_kernel kForeign[] = {{.op = "Relu", .name = "theirs"}};
-static const braid_launch_family kFirst = {kForeign, 1}, kNone = {NULL, 0};
+static const braid_launch_family kFirst = {kForeign, 1, false}, kNone = {NULL, 0, false};
 
 /* Under the backend's own prefix, once for each op, what it puts first in front; all of ops that there are, or of the
  * conversion that plans add. */

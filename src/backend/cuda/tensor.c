@@ -440,4 +440,4 @@ static const braid_kernel kKernels[] = {
     KERNEL("IntegerConvGradFilter", "cuda_integer_conv_grad_filter_tensor"),
 };
 
-const braid_launch_family braid_cuda_tensor_family = {kKernels, sizeof kKernels / sizeof *kKernels};
+const braid_launch_family braid_cuda_tensor_family = {kKernels, sizeof kKernels / sizeof *kKernels, false};
