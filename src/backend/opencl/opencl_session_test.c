@@ -8,6 +8,7 @@
 #include "braid/model.h"
 #include "braid/session.h"
 #include "oom.h"
+#include "registry.h"
 #include "skip.h"
 
 #define OK(expression)                                                                                                 \
@@ -17,6 +18,8 @@
   } while (0)
 
 enum { kCount = 1111, kNodes = 24, kGraphs = 12, kRuns = 3 };
+
+static braid_registry *shared; /* keeps built programs for the sessions after the first */
 
 static void need_device(void) {
   if (!braid_cl_count()) skip_test("opencl", "there is no OpenCL device");
@@ -150,8 +153,9 @@ static void test_placements(void **unused) {
     for (size_t m = 0; m < sizeof kMachines / sizeof *kMachines; m++) {
       char places[kNodes * 8] = "";
       random_places(places, sizeof places, kMachines[m].count);
-      run_on(graph, &(braid_session_options){.devices = kMachines[m].devices, .no_fusion = true});
-      run_on(graph, &(braid_session_options){.devices = kMachines[m].devices,
+      run_on(graph, &(braid_session_options){.registry = shared, .devices = kMachines[m].devices, .no_fusion = true});
+      run_on(graph, &(braid_session_options){.registry = shared,
+                                             .devices = kMachines[m].devices,
                                              .place = places,
                                              .loose_place = true, /* some nodes are gone, or are no n */
                                              .no_fusion = true});
@@ -167,7 +171,8 @@ enum { kPixels = 3 * 32 * 32, kClasses = 10 };
 static void run_model(const braid_graph *graph, const char *devices, const char *place, float *out) {
   static _Alignas(64) float picture[kPixels];
   braid_session *session;
-  OK(braid_session_create(graph, &(braid_session_options){.devices = devices, .place = place}, &session));
+  OK(braid_session_create(graph, &(braid_session_options){.registry = shared, .devices = devices, .place = place},
+                          &session));
   for (int i = 0; i < kPixels; i++) picture[i] = (float)((i * 37) % 255) / 255;
   for (int r = 0; r < 2; r++) OK(braid_session_run(session, (const void *[]){picture}, (void *[]){out}));
   braid_session_destroy(session);
@@ -218,8 +223,9 @@ static braid_graph *chain(void) {
 static size_t copies_of(const char *devices) {
   braid_graph *graph = chain();
   braid_session *session;
-  OK(braid_session_create(graph, &(braid_session_options){.devices = devices, .place = "n0=0 n1=1", .no_fusion = true},
-                          &session));
+  OK(braid_session_create(
+      graph, &(braid_session_options){.registry = shared, .devices = devices, .place = "n0=0 n1=1", .no_fusion = true},
+      &session));
   size_t copies = braid_session_get_stats(session).conversions;
   braid_session_destroy(session);
   braid_graph_destroy(graph);
@@ -227,13 +233,10 @@ static size_t copies_of(const char *devices) {
 }
 
 static bool is_unified(void) {
-  braid_registry *registry;
   braid_device *device;
-  OK(braid_registry_create(NULL, &registry));
-  OK(braid_device_open(registry, "opencl0", &device));
+  OK(braid_device_open(shared, "opencl0", &device));
   bool unified = braid_device_get_info(device)->memory == BRAID_MEMORY_UNIFIED;
   braid_device_close(device);
-  braid_registry_destroy(registry);
   return unified;
 }
 
@@ -261,7 +264,7 @@ static void test_full(void **unused) {
   need_device();
   braid_graph *graph = chain();
   braid_session *session;
-  braid_session_options options = {.devices = "opencl0:arena=4096 cpu", .no_fusion = true};
+  braid_session_options options = {.registry = shared, .devices = "opencl0:arena=4096 cpu", .no_fusion = true};
   assert_int_equal(braid_session_create(graph, &options, &session), BRAID_NO_MEMORY);
   const char *detail = braid_error_detail();
   if (!strstr(detail, "opencl0") || !strstr(detail, "the largest of them") || !strstr(detail, "bytes requested") ||
@@ -279,5 +282,8 @@ int main(void) {
       cmocka_unit_test(test_copies),     cmocka_unit_test(test_full),
   };
   if (braid_custom_op_register(&kHalve) != BRAID_OK) return 1;
-  return skip_run_group_tests(tests, NULL, NULL);
+  shared = open_test_registry(NULL, NULL);
+  int failed = shared ? skip_run_group_tests(tests, NULL, NULL) : 1;
+  braid_registry_destroy(shared);
+  return failed;
 }
