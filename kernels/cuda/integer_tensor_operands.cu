@@ -135,22 +135,24 @@ KERNEL tensor_windows(IN(char) x, OUT(tensor_word) out, index_t items, index_t b
  * ROUNDED: Q(sum, k, shift) of type T. Else raw, of type T, with a magnitude. */
 #ifdef JOIN
 #ifdef FILTER
-/* Sums of slices [slice][filter][tap][channel] as [filter][channel][tap]: a group takes `run` channels of a filter. */
+/* Sums of slices [slice][filter][tap][channel] as [filter][channel][tap]: a group takes JOIN channels of a filter, a
+ * power of two that divides it; ROOM for them and their taps. */
 KERNEL tensor_join(IN(int) parts, OUT(T) out, OUT(uint) magnitude, index_t part, index_t slices, index_t channels,
-                   index_t taps, index_t run, int shift, int least, int most) {
-  SHARED T turned[JOIN];
-  const index_t runs = (channels + run - 1) / run, filter = get_group_id(0) / runs;
-  const index_t first = get_group_id(0) % runs * run, some = min(run, channels - first);
-  IN(int) from = parts + filter * channels * taps + first;
+                   index_t taps, int shift, int least, int most) {
+  SHARED T turned[ROOM];
+  const index_t runs = (channels + JOIN - 1) / JOIN, filter = get_group_id(0) / runs;
+  const index_t first = get_group_id(0) % runs * JOIN, some = min((index_t)JOIN, channels - first);
+  const index_t c = get_local_id(0) % JOIN;
+  IN(int) from = parts + filter * channels * taps + first + c;
   OUT(T) to = out + (filter * channels + first) * taps;
   tensor_bits bits = 0;
-  for (index_t i = get_local_id(0); i < some * taps; i += GROUP) {
-    const index_t tap = i / some, c = i % some;
-    T sum = 0;
-    _Pragma("unroll 4") for (index_t s = 0; s < slices; s++) sum += from[s * part + tap * channels + c];
-    turned[c * taps + tap] = sum;
-    bits |= tensor_abs(sum);
-  }
+  if (c < some)
+    for (index_t tap = get_local_id(0) / JOIN; tap < taps; tap += GROUP / JOIN) {
+      T sum = 0;
+      _Pragma("unroll 8") for (index_t s = 0; s < slices; s++) sum += from[s * part + tap * channels];
+      turned[c * taps + tap] = sum;
+      bits |= tensor_abs(sum);
+    }
   __syncthreads();
   for (index_t i = get_local_id(0); i < some * taps; i += GROUP) to[i] = turned[i];
   tensor_add_bits(magnitude, bits);

@@ -15,6 +15,8 @@ enum {
   kZeros = 256, /* words: as many as the longest run */
   kMostTaps = 1024,
   kTapsAtOnce = 9, /* of weights */
+  kJoinChannels = 64,
+  kJoinRoom = 2048, /* results that a group turns */
   kCluster = 2,
   kMostSlices = 64,
   kLeastBatch = kRows / kRuns,
@@ -318,12 +320,13 @@ static void add_product_options(braid_launch_planner *p, const tensor_product *m
 
 static void add_join(braid_launch_planner *p, const tensor_product *m, braid_launch_piece parts, int64_t results) {
   bool filter = m->direction == BRAID_LAUNCH_BY_WEIGHTS;
-  int64_t run = smaller(m->channels, larger(kGroup / m->taps, 1)); /* a result for each work-item */
+  int64_t run = kJoinChannels;
+  while (run * m->taps > kJoinRoom) run /= 2;
   int64_t groups =
       filter ? m->conv.outputs * braid_launch_ceil_div(m->channels, run) : braid_launch_ceil_div(results, kGroup);
-  const int64_t numbers[] = {results, m->slices, m->channels, m->taps, run};
+  const int64_t numbers[] = {results, m->slices, m->channels, m->taps};
   tensor_begin(p, m, "tensor_join");
-  braid_launch_option(p, "-DJOIN=%d", kMostTaps);
+  braid_launch_option(p, "-DJOIN=%lld -DROOM=%d", (long long)run, kJoinRoom);
   add_type(p);
   braid_launch_workspace(p, parts);
   braid_launch_output(p, 0);
