@@ -15,3 +15,9 @@ tests=plugins/onnxruntime/test
 "$venv/bin/python" $tests/models_test.py
 "$venv/bin/python" $tests/weather_test.py
 "$venv/bin/python" $tests/node_cases.py --every 6 --least-claimed 200
+# The objects are those of ci/clang.sh; alone, this script does not wait for them.
+if [ -f build-ci-clang/build.ninja ]; then
+  ci/asan_plugins.sh onnxruntime "$venv/bin/python"
+else
+  echo "AddressSanitizer: skipped (ci/clang.sh has not run here)"
+fi

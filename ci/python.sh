@@ -26,3 +26,8 @@ if [ -n "$peers" ] && "$peers" -c 'import torch, onnxruntime' 2>/dev/null; then
 else
   echo "PyTorch and ONNX Runtime: skipped (BRAID_PYTHON names no python that has them)"
 fi
+if [ -f "$tree/build-ci-clang/build.ninja" ]; then
+  "$tree/ci/asan_plugins.sh" python "$python"
+else
+  echo "AddressSanitizer: skipped (ci/clang.sh has not run here)"
+fi
