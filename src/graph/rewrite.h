@@ -41,8 +41,8 @@ static inline const braid_node *braid_rewrite_sole_producer(const braid_rewrite 
   return braid_rewrite_producer(r, id, 1);
 }
 
-/* Turns node `id` into `op` over `inputs`, with the attributes of node `source` (-1: none), whose names it takes if that
- * is another. */
+/* Turns node `id` into `op` over `inputs`, with the attributes of node `source` (-1: none), whose names it takes if
+ * that is another. */
 BRAID_MUST_CHECK braid_status braid_rewrite_node(braid_rewrite *r, braid_node_id id, const char *op,
                                                  const braid_value_id *inputs, size_t count, braid_node_id source);
 /* Node `id` answers to the names of node `source` too, which it takes in. */

@@ -139,7 +139,7 @@ static braid_status conv_create(const braid_allocator *allocator, const braid_no
 /* --- filters -------------------------------------------------------------------------------------------------------
  * [filters / 16][points][channels][16]
  */
-static void list_packings(const void *state, braid_query *query) {
+static void conv_list_packings(const void *state, braid_query *query) {
   const winograd *c = state;
   uint64_t key = 14695981039346656037u; /* FNV-1a of what the packed form depends on */
   const int64_t shape[] = {kPoints, c->conv.inputs, c->conv.outputs};
@@ -148,7 +148,8 @@ static void list_packings(const void *state, braid_query *query) {
   query->packings[query->packing_count++] = (braid_packing){1, bytes, key};
 }
 
-static braid_status pack(const braid_node_desc *node, void *state, uint32_t input, const void *plain, void *packed) {
+static braid_status conv_pack(const braid_node_desc *node, void *state, uint32_t input, const void *plain,
+                              void *packed) {
   const winograd *c = state;
   (void)node, (void)input;
   int64_t channels = c->conv.inputs, taps = BRAID_WINOGRAD_TAPS * BRAID_WINOGRAD_TAPS;
@@ -279,7 +280,7 @@ static braid_status conv_run(const braid_node_desc *node, void *state, const bra
 }
 
 static const braid_cpu_kernel kConv = {
-    .create = conv_create, .run = conv_run, .list_packings = list_packings, .pack = pack};
+    .create = conv_create, .run = conv_run, .list_packings = conv_list_packings, .pack = conv_pack};
 
 static const braid_kernel kKernels[] = {
     {.op = "Conv", .name = "winograd_conv", .match = conv_match, .layouts = conv_layouts, .implementation = &kConv},
