@@ -7,8 +7,7 @@ what=$1
 python=$2
 cd "$(dirname "$0")/.."
 tree=$PWD/build-ci-clang
-[ -f "$tree/build.ninja" ] || cmake --preset fuzz -B "$tree" -DBRAID_WERROR=ON \
-  -DCMAKE_C_FLAGS_RELWITHDEBINFO="-O2 -g1 -DNDEBUG" >/dev/null
+[ -f "$tree/build.ninja" ] || ci/clang_tree.sh >/dev/null
 cmake --build "$tree" --target braid braid_shared onnxruntime_plugin plugin_metered
 preload=$(clang -print-file-name="libclang_rt.asan-$(uname -m).so")
 [ -f "$preload" ] || { echo "skipped (clang): it has no shared runtime of AddressSanitizer" >&2 && exit 77; }
