@@ -352,6 +352,7 @@ def main():
     parser.add_argument("--parts", default="conformance,tests,int8,step,inference")
     parser.add_argument("--jobs", type=int, default=max(1, (os.cpu_count() or 2) - 2))
     args = parser.parse_args()
+    os.makedirs(args.out, exist_ok=True)
     args.braid = os.path.join(args.build, "braid")
     meter, failures, rows = Meter(), [], []
     say(run([args.braid, "devices"], 60)[1])
