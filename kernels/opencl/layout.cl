@@ -13,6 +13,14 @@ __kernel void layout_convert(const __global T *x, __global T *y, long channels, 
 }
 #endif
 
+#ifdef FEW
+/* Few channels put last: a work-item per place, whose neighbours read and write next to each other. */
+__kernel void layout_convert_few(const __global T *x, __global T *y, long xb, long xc, long xs, long yb) {
+  long s = get_global_id(0), b = get_global_id(1);
+  for (int c = 0; c < FEW; c++) y[b * yb + s * FEW + c] = x[b * xb + c * xc + s * xs];
+}
+#endif
+
 #ifdef SAMPLES
 /* Images [channels / 16][place][sample][16], and the plain order [sample][channel][place]. */
 __kernel void layout_to_samples(const __global T *x, __global T *y, long batch_, long channels_, long places_) {

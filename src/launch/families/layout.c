@@ -7,7 +7,7 @@
 #include "launch/integer.h"
 #include "tensor/layout.h"
 
-enum { kBlock = BRAID_LAYOUT_BLOCK, kNarrow = 1 << 30 };
+enum { kBlock = BRAID_LAYOUT_BLOCK, kFew = 8, kNarrow = 1 << 30 };
 
 static bool layout_match(const braid_node_desc *node, char *why, size_t why_bytes) {
   const braid_desc *from = &node->inputs[0].desc, *to = &node->outputs[0].desc;
@@ -57,6 +57,19 @@ static braid_status plan_image(const braid_desc *to, const braid_strides *in, co
   launch->global[s] = (size_t)positions;
   launch->global[b] = (size_t)batch;
   for (int i = 0; i < 9; i++) add_long(launch, numbers[i]);
+  return BRAID_OK;
+}
+
+static braid_status plan_few(const braid_desc *to, const braid_strides *in, const braid_strides *out, int64_t batch,
+                             int64_t channels, int64_t positions, braid_launch_recipe *recipe) {
+  int64_t numbers[4] = {in->b, in->c, in->s, out->b};
+  braid_launch *launch = add_launch(recipe, "layout_convert_few", 2);
+  if (!launch) return BRAID_NO_MEMORY;
+  snprintf(launch->options, sizeof launch->options, "-DT=%s -DFEW=%d", layout_type(braid_dtype_size(to->dtype)),
+           (int)channels);
+  launch->global[0] = (size_t)positions;
+  launch->global[1] = (size_t)batch;
+  for (int i = 0; i < 4; i++) add_long(launch, numbers[i]);
   return BRAID_OK;
 }
 
@@ -124,7 +137,8 @@ static braid_status layout_plan(const braid_launch_traits *traits, const braid_n
   }
   if (to->rank >= 3 && braid_layout_strides(from->layout, batch, channels, positions, &in) &&
       braid_layout_strides(to->layout, batch, channels, positions, &out))
-    return plan_image(to, &in, &out, batch, channels, positions, recipe);
+    return (to->layout == BRAID_LAYOUT_BHWC && channels <= kFew ? plan_few : plan_image)(to, &in, &out, batch, channels,
+                                                                                         positions, recipe);
   return plan_any(from, to, recipe);
 }
 
