@@ -103,9 +103,9 @@ static braid_status check_scale(braid_trainer *trainer) {
     braid_tensor_release(steps);
     if (count < -kMostSkipped)
       return braid_fail(BRAID_NOT_FINITE,
-                        "epoch %lld, step %lld: gradients were not finite in fp16 for %lld steps in a row, whatever "
+                        "epoch %lld, step %lld: gradients were not finite in fp16 for %llu steps in a row, whatever "
                         "the scale of the loss; --precision bf16 has the range of float32",
-                        (long long)trainer->epoch + 1, (long long)trainer->epoch_step, (long long)-count);
+                        (long long)trainer->epoch + 1, (long long)trainer->epoch_step, -(unsigned long long)count);
   }
   return BRAID_OK;
 }
