@@ -204,6 +204,10 @@ static void test_counts_at_their_ends(void **state) {
   assert_true(step_from(&r, 256, 1999, &next) == 0 && next == 512);
   assert_true(step_from(&r, 256, INT64_MIN, &next) == 1 && next == 256);
   assert_true(step_from(&r, 0x1p60, -1, &next) == -2 && next == 0x1p59);
+  assert_true(step_from(&r, 0x1p60, -98, &next) == -99);
+  ok(braid_trainer_check_finite(r.trainer));
+  assert_true(step_from(&r, 0x1p60, -99, &next) == -100); /* docs/training.md says how many end a run */
+  assert_int_equal(braid_trainer_check_finite(r.trainer), BRAID_NOT_FINITE);
   assert_true(step_from(&r, 0x1p60, INT64_MIN, &next) == INT64_MIN && next == 0x1p59);
   assert_int_equal(braid_trainer_check_finite(r.trainer), BRAID_NOT_FINITE);
   assert_non_null(strstr(braid_error_detail(), "for 9223372036854775808 steps in a row"));
