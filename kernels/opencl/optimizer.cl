@@ -98,13 +98,15 @@ KERNEL loss_scale(GLOBAL const float *scale, GLOBAL const long *steps, IN(float)
   const bool counts = true;
 #endif
   if (counts && isfinite((float)guard[0])) {
-    count = count < 0 ? 1 : count + 1;
-    if (count >= interval) {
+    count = count < 0 ? 0 : count;
+    if (count >= interval - 1) {
       count = 0;
       next = next < 8388608.0f ? 2 * next : 16777216.0f;
+    } else {
+      count++;
     }
   } else if (counts) {
-    count = count < 0 ? count - 1 : -1;
+    count = count >= 0 ? -1 : count > -0x7fffffffffffffffL ? count - 1 : count;
     next = next > 2 ? next / 2 : 1;
   }
   scale_out[0] = next;

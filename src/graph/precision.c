@@ -174,19 +174,27 @@ static braid_status keep_node(precision_pass *p, braid_node_id id) {
 
 /* --- ends ----------------------------------------------------------------------------------------------------------
  */
-/* The name stays with what is float32. */
+/* The 16-bit value's name, once float32's has its own. */
+static const char *low_name(const precision_pass *p, const char *name) {
+  const char *dtype = braid_dtype_name(p->low);
+  const char *low = braid_arena_format(p->graph->arena, "%s/%s", name, dtype);
+  for (int number = 2; low && braid_graph_find_value(p->graph, low) >= 0; number++)
+    low = braid_arena_format(p->graph->arena, "%s/%s~%d", name, dtype, number);
+  return low;
+}
+
+/* The name stays with what is float32; a value that is given out again has passed it on already. */
 static braid_status keep_output(precision_pass *p, size_t index) {
   braid_graph *graph = p->graph;
   braid_value_id value = graph->outputs[index], whole = value;
-  bool first = (size_t)value < p->value_count && p->lowered[value];
-  const char *name = graph->values[value].name;
   BRAID_TRY(whole_version(p, &whole));
-  if (!first) return BRAID_OK;
   graph->outputs[index] = whole;
-  const char *other = braid_arena_format(graph->arena, "%s/%s", name, braid_dtype_name(p->low));
-  if (!other) return BRAID_NO_MEMORY;
-  if (braid_graph_find_value(graph, name) == whole || braid_graph_find_value(graph, other) >= 0) return BRAID_OK;
-  BRAID_TRY(braid_graph_rename_value(graph, value, other));
+  if (whole == value) return BRAID_OK;
+  for (size_t i = 0; i < index; i++)
+    if (graph->outputs[i] == whole) return BRAID_OK;
+  const char *name = graph->values[value].name, *low = low_name(p, name);
+  if (!low) return BRAID_NO_MEMORY;
+  BRAID_TRY(braid_graph_rename_value(graph, value, low));
   return braid_graph_rename_value(graph, whole, name);
 }
 

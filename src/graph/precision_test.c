@@ -157,6 +157,27 @@ static void test_gradients(void **state) {
   braid_graph_destroy(graph);
 }
 
+/* An output's name stays with it, be it given out twice or its 16-bit value's name be taken. */
+static void test_names_of_outputs(void **state) {
+  (void)state;
+  braid_graph *graph = network(BRAID_VALUE_CONSTANT);
+  ok(braid_graph_add_output(graph, graph->outputs[0]));
+  tensor_of(graph, "square/bfloat16", BRAID_VALUE_CONSTANT, BRAID_F32, 0, NULL);
+  ok(braid_graph_add_output(graph, braid_graph_find_value(graph, "square")));
+  ok(braid_graph_set_precision(graph, BRAID_BFLOAT16));
+  ok(braid_graph_lower(graph));
+  static const char *const kNames[] = {"pool", "softmax", "mean_square", "pool", "square"};
+  assert_int_equal(graph->output_count, sizeof kNames / sizeof *kNames);
+  for (size_t i = 0; i < graph->output_count; i++) {
+    assert_string_equal(graph->values[graph->outputs[i]].name, kNames[i]);
+    assert_int_equal(type_of(graph, kNames[i]), BRAID_F32);
+  }
+  assert_int_equal(type_of(graph, "pool/bfloat16"), BRAID_BF16);
+  assert_int_equal(type_of(graph, "square/bfloat16"), BRAID_F32);
+  assert_int_equal(type_of(graph, "square/bfloat16~2"), BRAID_BF16);
+  braid_graph_destroy(graph);
+}
+
 static void test_tf32(void **state) {
   (void)state;
   braid_graph *graph = network(BRAID_VALUE_PARAMETER);
@@ -184,8 +205,9 @@ static void test_refused(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_types), cmocka_unit_test(test_own_types),
-                                     cmocka_unit_test(test_mixed), cmocka_unit_test(test_gradients),
-                                     cmocka_unit_test(test_tf32),  cmocka_unit_test(test_refused)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_types),     cmocka_unit_test(test_own_types),        cmocka_unit_test(test_mixed),
+      cmocka_unit_test(test_gradients), cmocka_unit_test(test_names_of_outputs), cmocka_unit_test(test_tf32),
+      cmocka_unit_test(test_refused)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

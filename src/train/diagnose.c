@@ -101,11 +101,11 @@ static braid_status check_scale(braid_trainer *trainer) {
     BRAID_TRY(read_finite(trainer, &step->values[step->nodes[i].inputs[1]], &steps));
     int64_t count = braid_tensor_get_i64(steps, 0);
     braid_tensor_release(steps);
-    if (count < -kMostSkipped)
+    if (count <= -kMostSkipped)
       return braid_fail(BRAID_NOT_FINITE,
-                        "epoch %lld, step %lld: gradients were not finite in fp16 for %lld steps in a row, whatever "
+                        "epoch %lld, step %lld: gradients were not finite in fp16 for %llu steps in a row, whatever "
                         "the scale of the loss; --precision bf16 has the range of float32",
-                        (long long)trainer->epoch + 1, (long long)trainer->epoch_step, (long long)-count);
+                        (long long)trainer->epoch + 1, (long long)trainer->epoch_step, -(unsigned long long)count);
   }
   return BRAID_OK;
 }

@@ -1,6 +1,7 @@
 /* Training in 16 bits: runs come close to float32's, go on with the same bits, and survive gradients that overflow. */
 #include "tensor/half.h"
 #include "train/data/dataset.h"
+#include "train/diagnose.h"
 #include "train/trainer_fixture.h"
 
 static const struct {
@@ -175,6 +176,44 @@ static void test_overflow(void **state) {
   close_run(&r);
 }
 
+static int64_t step_from(const run *r, double scale, int64_t steps, double *next) {
+  braid_tensor *number = read_value(r, "loss_scale"), *count = read_value(r, "loss_scale/steps");
+  braid_tensor_set_f64(number, 0, scale);
+  *(int64_t *)braid_tensor_data(count) = steps;
+  ok(braid_session_write(r->trainer->session, "loss_scale", number));
+  ok(braid_session_write(r->trainer->session, "loss_scale/steps", count));
+  braid_tensor_release(number);
+  braid_tensor_release(count);
+  double loss;
+  ok(braid_trainer_step(r->trainer, 0.05, &loss));
+  number = read_value(r, "loss_scale"), count = read_value(r, "loss_scale/steps");
+  *next = braid_tensor_get_f64(number, 0);
+  steps = braid_tensor_get_i64(count, 0);
+  braid_tensor_release(number);
+  braid_tensor_release(count);
+  return steps;
+}
+
+/* Counts that no run comes to, but a checkpoint may say. */
+static void test_counts_at_their_ends(void **state) {
+  (void)state;
+  run r = open_run(BRAID_FLOAT16, 1);
+  double next;
+  assert_true(step_from(&r, 256, INT64_MAX, &next) == 0 && next == 512);
+  assert_true(step_from(&r, 256, 1998, &next) == 1999 && next == 256);
+  assert_true(step_from(&r, 256, 1999, &next) == 0 && next == 512);
+  assert_true(step_from(&r, 256, INT64_MIN, &next) == 1 && next == 256);
+  assert_true(step_from(&r, 0x1p60, -1, &next) == -2 && next == 0x1p59);
+  assert_true(step_from(&r, 0x1p60, -98, &next) == -99);
+  ok(braid_trainer_check_finite(r.trainer));
+  assert_true(step_from(&r, 0x1p60, -99, &next) == -100); /* docs/training.md says how many end a run */
+  assert_int_equal(braid_trainer_check_finite(r.trainer), BRAID_NOT_FINITE);
+  assert_true(step_from(&r, 0x1p60, INT64_MIN, &next) == INT64_MIN && next == 0x1p59);
+  assert_int_equal(braid_trainer_check_finite(r.trainer), BRAID_NOT_FINITE);
+  assert_non_null(strstr(braid_error_detail(), "for 9223372036854775808 steps in a row"));
+  close_run(&r);
+}
+
 /* Activations beyond 65504 are another matter: the run ends, and is told of the type that holds them. */
 static void test_too_large(void **state) {
   (void)state;
@@ -189,9 +228,13 @@ static void test_too_large(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_curves),   cmocka_unit_test(test_tf32),
-                                     cmocka_unit_test(test_resume),   cmocka_unit_test(test_other_precision),
-                                     cmocka_unit_test(test_copies),   cmocka_unit_test(test_overflow),
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_curves),
+                                     cmocka_unit_test(test_tf32),
+                                     cmocka_unit_test(test_resume),
+                                     cmocka_unit_test(test_other_precision),
+                                     cmocka_unit_test(test_copies),
+                                     cmocka_unit_test(test_overflow),
+                                     cmocka_unit_test(test_counts_at_their_ends),
                                      cmocka_unit_test(test_too_large)};
   return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

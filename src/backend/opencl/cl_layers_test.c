@@ -270,11 +270,60 @@ static void test_dropout(void **state) {
   check_end(&c, 0);
 }
 
+/* --- the scale of fp16's loss --------------------------------------------------------------------------------------
+ */
+static braid_value_id number_of(check *c, braid_dtype dtype, double number) {
+  return check_tensor(c, dtype, 0, NULL, number, number);
+}
+
+/* One number that is not finite among `count`, at each end and within, of each operand; at `count`: none is. */
+static void test_guard(void **state) {
+  (void)state;
+  static const braid_dtype kTypes[] = {BRAID_F32, BRAID_F16, BRAID_BF16};
+  static const double kIntruders[] = {INFINITY, -INFINITY, NAN};
+  enum { kCount = 3, kElements = 21 };
+  static const int64_t kDims[] = {3, 7}, kPlaces[] = {0, 7, 13, kElements - 1, kElements};
+  for (size_t i = 0; i < kCount; i++)
+    for (size_t k = 0; k < sizeof kPlaces / sizeof *kPlaces; k++) {
+      check c;
+      check_begin(&c);
+      braid_value_id inputs[1 + kCount] = {number_of(&c, BRAID_F32, 2)};
+      for (size_t t = 0; t < kCount; t++) inputs[1 + t] = check_tensor(&c, kTypes[t], 2, kDims, -60000, 60000);
+      if (kPlaces[k] < kElements)
+        braid_tensor_set_f64(c.graph->values[inputs[1 + i]].tensor, kPlaces[k], kIntruders[(i + k) % kCount]);
+      check_node(&c, "GradientGuard", inputs, 1 + kCount);
+      check_end(&c, 0);
+    }
+}
+
+static void scale_case(float scale, int64_t steps, double guard, int last) {
+  check c;
+  check_begin(&c);
+  const braid_value_id inputs[] = {number_of(&c, BRAID_F32, (double)scale), number_of(&c, BRAID_I64, 0),
+                                   number_of(&c, BRAID_F32, guard), last < 0 ? -1 : number_of(&c, BRAID_F32, last)};
+  *(int64_t *)braid_tensor_data(c.graph->values[inputs[1]].tensor) = steps;
+  check_node_of(&c, "LossScaleUpdate", inputs, last < 0 ? 3 : 4, 2, 3);
+  check_end(&c, 0);
+}
+
+static void test_scale(void **state) {
+  (void)state;
+  static const float kScales[] = {1, 2, 65536, 0x1p23f, 0x1p24f};
+  static const int64_t kSteps[] = {INT64_MIN, -7, 0, 1998, 1999, INT64_MAX};
+  for (size_t i = 0; i < sizeof kScales / sizeof *kScales; i++)
+    for (size_t k = 0; k < sizeof kSteps / sizeof *kSteps; k++)
+      for (int last = -1; last < 2; last++) {
+        scale_case(kScales[i], kSteps[k], 0, last);
+        scale_case(kScales[i], kSteps[k], NAN, last);
+      }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_pools),         cmocka_unit_test(test_global_pools), cmocka_unit_test(test_batch_norm),
-      cmocka_unit_test(test_lrn),           cmocka_unit_test(test_softmax),      cmocka_unit_test(test_class_losses),
-      cmocka_unit_test(test_squared_error), cmocka_unit_test(test_optimizers),   cmocka_unit_test(test_dropout),
+      cmocka_unit_test(test_guard),        cmocka_unit_test(test_scale),        cmocka_unit_test(test_pools),
+      cmocka_unit_test(test_global_pools), cmocka_unit_test(test_batch_norm),   cmocka_unit_test(test_lrn),
+      cmocka_unit_test(test_softmax),      cmocka_unit_test(test_class_losses), cmocka_unit_test(test_squared_error),
+      cmocka_unit_test(test_optimizers),   cmocka_unit_test(test_dropout),
   };
   return skip_run_group_tests(tests, check_open, check_close);
 }

@@ -17,6 +17,12 @@ static void refuse(const char *devices, braid_graph *graph, const void *data, si
   braid_machine_release(machine);
 }
 
+static braid_graph *half_graph(braid_precision precision) {
+  braid_graph *graph = conv_graph(1);
+  OK(braid_graph_set_precision(graph, precision));
+  return graph;
+}
+
 static braid_graph *pooled(int64_t side) {
   braid_graph *graph = conv_graph(1);
   braid_node_id node_id = 0; /* the convolution */
@@ -51,6 +57,7 @@ static void test_what_does_not_fit(void **state) {
   const char *kSame = "cpu:threads=2";
   refuse(kSame, conv_graph(2), data, bytes, "value x of the model: shape is [1,16,8,8] in the file, [2,16,8,8] here");
   refuse(kSame, pooled(2), data, bytes, "shape is [1,32,6,6] in the file, [1,32,3,3] here; and more differs");
+  refuse(kSame, half_graph(BRAID_BFLOAT16), data, bytes, "precision is float32 in the file, bf16 here");
   refuse(kSame, with_scalar(2), data, bytes, "in the file");
   OK(braid_plan_decode(machine, tripled, scaled, scaled_bytes, &loaded)); /* a factor decides nothing */
   braid_plan_release(loaded);

@@ -19,7 +19,7 @@
   X(FLAG, no_reuse)                                                                                                    \
   X(FLAG, device_io)                                                                                                   \
   X(FLAG, callers_thread)                                                                                              \
-  X(NUMBER, precision)                                                                                                 \
+  X(PRECISION, precision)                                                                                              \
   X(LIST, given_inputs)                                                                                                \
   X(LIST, given_outputs)                                                                                               \
   X(LIST, inputs)                                                                                                      \
@@ -120,6 +120,7 @@ typedef struct braid_snapshot_bytes {
 #define BRAID_SNAPSHOT_TYPE_HASH int64_t
 #define BRAID_SNAPSHOT_TYPE_DEVICE int64_t
 #define BRAID_SNAPSHOT_TYPE_TYPE int64_t
+#define BRAID_SNAPSHOT_TYPE_PRECISION int64_t
 #define BRAID_SNAPSHOT_TYPE_VALUE_KIND int64_t
 #define BRAID_SNAPSHOT_TYPE_ATTRIBUTE_KIND int64_t
 #define BRAID_SNAPSHOT_TYPE_STORAGE_KIND int64_t
@@ -161,6 +162,7 @@ typedef enum braid_field_type {
   BRAID_FIELD_HASH,
   BRAID_FIELD_DEVICE, /* -1: none */
   BRAID_FIELD_TYPE,   /* of elements */
+  BRAID_FIELD_PRECISION,
   BRAID_FIELD_VALUE_KIND,
   BRAID_FIELD_ATTRIBUTE_KIND,
   BRAID_FIELD_STORAGE_KIND,
@@ -168,6 +170,11 @@ typedef enum braid_field_type {
   BRAID_FIELD_SHAPE,  /* a list; INT64_MIN alone: not known */
   BRAID_FIELD_LAYOUTS /* a list */
 } braid_field_type;
+
+/* The name of a precision in a file, where it may be any number. */
+static inline const char *braid_snapshot_precision_name(int64_t precision) {
+  return precision < 0 || precision > BRAID_FLOAT16 ? "unknown" : braid_precision_name((braid_precision)precision);
+}
 
 /* NUMBER, TEXT, LIST or BYTES. */
 static inline braid_field_type braid_field_stored(braid_field_type type) {

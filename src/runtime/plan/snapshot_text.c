@@ -231,6 +231,9 @@ static void print_number_field(const field_of *f, int64_t number, bool json, bra
   case BRAID_FIELD_TYPE:
     print_text(braid_dtype_name((braid_dtype)(number < 0 || number >= BRAID_DTYPE_COUNT ? 0 : number)), json, out);
     break;
+  case BRAID_FIELD_PRECISION:
+    print_text(braid_snapshot_precision_name(number), json, out);
+    break;
   case BRAID_FIELD_VALUE_KIND:
     print_text(WORD(kValueKinds, number), json, out);
     break;

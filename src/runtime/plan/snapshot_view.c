@@ -198,7 +198,7 @@ static void view_plan(const braid_snapshot *snapshot, braid_text *out) {
   bool precise = plan->precision == BRAID_FLOAT32;
   braid_text_printf(out, "A plan made by Braid %s for %s%s%s%s%s%s: %zu tasks per run, %zu before the first.\n",
                     plan->library, plan->training ? "training" : "inference", precise ? "" : " in ",
-                    precise ? "" : braid_precision_name((braid_precision)plan->precision),
+                    precise ? "" : braid_snapshot_precision_name(plan->precision),
                     plan->no_fusion ? ", without fusion" : "", plan->no_reuse ? ", without reuse of memory" : "",
                     plan->device_io ? ", inputs and outputs in devices' memory" : "", snapshot->steps.count,
                     snapshot->setup.count);

@@ -56,13 +56,15 @@ static braid_status run_scale(const braid_node_desc *node, void *state, const br
   int64_t steps = *(const int64_t *)args->inputs[1];
   bool last = node->input_count < 4 || !node->inputs[3].present || *(const float *)args->inputs[3] != 0;
   if (last && isfinite(*(const float *)args->inputs[2])) {
-    steps = steps < 0 ? 1 : steps + 1;
-    if (steps >= braid_attr_int(node->attrs, "interval", 2000)) {
+    steps = steps < 0 ? 0 : steps;
+    if (steps >= braid_attr_int(node->attrs, "interval", 2000) - 1) {
       steps = 0;
       scale = scale < kMost / 2 ? 2 * scale : kMost;
+    } else {
+      steps++;
     }
   } else if (last) {
-    steps = steps < 0 ? steps - 1 : -1;
+    steps = steps >= 0 ? -1 : steps > -INT64_MAX ? steps - 1 : steps;
     scale = scale > 2 * kLeast ? scale / 2 : kLeast;
   }
   *(float *)args->outputs[0] = scale;
