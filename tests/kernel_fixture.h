@@ -57,6 +57,8 @@ static double least_scale;
 
 /* In which layout the first input lies, for kernels that choose by it. */
 static braid_layout first_layout;
+/* Called before each run of a kernel; NULL: nothing is. */
+static void (*before_run)(void);
 
 static inline void intrude(const braid_desc *desc, float *data) {
   int64_t count = braid_desc_count(desc), image = desc->rank > 2 ? count / desc->dims[0] : count;
@@ -164,7 +166,9 @@ static inline void run(const fixture *f, const braid_kernel *kernel, size_t cons
   void *workspace = info.workspace_bytes ? braid_alloc(NULL, info.workspace_bytes) : NULL;
   for (size_t i = 0; i < f->inputs; i++) prepared->inputs[i] = info.constants_folded >> i & 1 ? NULL : memory[i];
   for (size_t i = 0; i < f->outputs; i++) prepared->outputs[i] = memory[f->inputs + i];
+  if (before_run) before_run();
   ok(braid_cpu_run(prepared, workspace));
+  if (before_run) before_run();
   ok(braid_cpu_run(prepared, workspace)); /* and again: a run leaves nothing behind that changes the next */
   for (size_t i = 0; i < f->outputs; i++) {
     const braid_desc *desc = &operands[f->inputs + i].desc;

@@ -220,7 +220,11 @@ size_t braid_desc_bytes(const braid_desc *desc) {
 }
 
 bool braid_desc_is_padded(const braid_desc *desc) {
-  return padded_count(desc) != braid_desc_count(desc);
+  if (desc->rank == 0 || !braid_layout_is_blocked(desc->layout)) return false;
+  braid_places places = braid_places_of(desc);
+  for (int d = 0; d < desc->rank; d++)
+    if (places.dims[d] % places.unit[d] != 0) return true;
+  return false;
 }
 
 /* --- contents ------------------------------------------------------------------------------------------------------

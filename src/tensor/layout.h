@@ -51,7 +51,7 @@ braid_places braid_places_of(const braid_desc *desc);
 int64_t braid_places_at(const braid_places *places, int dim, int64_t index);
 /* The offset of the element with these indices. */
 int64_t braid_places_find(const braid_places *places, const int64_t *index);
-/* Whether the layout has padding. */
+/* Whether the layout pads a dimension; the sizes of the others, which may be 0, do not count. */
 bool braid_desc_is_padded(const braid_desc *desc);
 
 /* The single definition of a view (no data is moved). The elements of `from`, in row-major order, are those of a tensor

@@ -96,6 +96,10 @@ static void test_sizes(void **state) {
   assert_false(braid_desc_is_padded(&desc));
   desc = desc_of("aBcd16b", 4, (int64_t[]){2, 32, 0, 7});
   assert_int_equal(braid_desc_bytes(&desc), 0);
+  assert_false(braid_desc_is_padded(&desc));
+  desc = desc_of("aBcd16b", 4, (int64_t[]){0, 20, 5, 7}); /* nothing, whose channels are padded all the same */
+  assert_int_equal(braid_desc_bytes(&desc), 0);
+  assert_true(braid_desc_is_padded(&desc));
   desc = desc_of("BHWC", 2, dims); /* without places, channels are last anyway */
   assert_true(desc.layout == BRAID_LAYOUT_PLAIN);
 }

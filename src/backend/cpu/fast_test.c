@@ -72,8 +72,9 @@ static void test_convolution(void **state) {
 
 static void test_fused_convolution(void **state) {
   (void)state;
-  static const char *const kActivations[] = {"Relu",      "Clip", "Sigmoid", "HardSwish",
-                                             "LeakyRelu", "Tanh", "Swish",   "HardSigmoid"};
+  static const char *const kActivations[] = {"Relu", "Clip",  "Sigmoid",     "HardSwish", "LeakyRelu",
+                                             "Tanh", "Swish", "HardSigmoid", "Gelu"};
+  enum { kActivationCount = sizeof kActivations / sizeof *kActivations };
   for (int i = 0; i < kShapeCount; i++) {
     const shape *s = &kShapes[i];
     fixture f = begin();
@@ -85,7 +86,7 @@ static void test_fused_convolution(void **state) {
     finish(&f, "FusedConv", ids, 1);
     set_window(&f, s);
     least_scale = sqrt((double)(s->channels / s->groups * s->kernel * s->kernel)) / 3;
-    ok(braid_graph_set_string(f.graph, f.node, "activation", kActivations[i % 8]));
+    ok(braid_graph_set_string(f.graph, f.node, "activation", kActivations[i % kActivationCount]));
     ok(braid_graph_set_floats(f.graph, f.node, "activation_params", (float[]){0.1f, 0.9f}, 2));
     check(&f, least_fast(s));
   }

@@ -111,6 +111,75 @@ static void test_note_of_the_caller(void **state) {
   omp_set_num_threads(threads);
 }
 
+static void note_in_all_threads(void) {
+#pragma omp parallel
+  (void)feraiseexcept(FE_INVALID);
+}
+
+static void clear_in_all_threads(void) {
+#pragma omp parallel
+  (void)feclearexcept(FE_INVALID);
+}
+
+/* Nor do the results depend on what the threads' processors noted before: an activation has the same bits. */
+static void test_note_of_the_team(void **state) {
+  (void)state;
+  int threads = omp_get_max_threads();
+  omp_set_num_threads(2);
+  fixture f = begin();
+  braid_value_id ids[3];
+  const braid_kernel *matching[kMaxKernels];
+  int64_t filters = 24;
+  add_input(&f, ids, 4, (int64_t[]){3, 16, 11, 21});
+  add_input(&f, ids, 4, (int64_t[]){filters, 16, 1, 1});
+  add_input(&f, ids, 1, &filters);
+  finish(&f, "FusedConv", ids, 1);
+  set_activation(&f, "Swish");
+  fill(&f);
+  size_t found = list_matching(&f, 1, matching);
+  for (size_t i = 0; i < found; i++) {
+    float *clean[kMaxOperands], *noted[kMaxOperands];
+    before_run = clear_in_all_threads;
+    run(&f, matching[i], 1, clean);
+    before_run = note_in_all_threads;
+    run(&f, matching[i], 1, noted);
+    assert_memory_equal(clean[0], noted[0], braid_desc_bytes(&f.operands[3].desc));
+    free(clean[0]), free(noted[0]);
+  }
+  clear(&f);
+  before_run = NULL;
+  clear_in_all_threads();
+  omp_set_num_threads(threads);
+}
+
+/* Nor on what stands in the rest of a register whose channels are the last ones of a place. */
+static void test_rest_of_a_register(void **state) {
+  (void)state;
+  int threads = omp_get_max_threads();
+  fixture f = begin();
+  braid_value_id ids[3];
+  const braid_kernel *matching[kMaxKernels];
+  int64_t filters = 17;
+  add_input(&f, ids, 4, (int64_t[]){3, 16, 11, 21});
+  add_input(&f, ids, 4, (int64_t[]){filters, 16, 1, 1});
+  add_input(&f, ids, 1, &filters);
+  finish(&f, "FusedConv", ids, 1);
+  set_activation(&f, "Sigmoid");
+  fill(&f);
+  size_t found = list_matching(&f, 1, matching);
+  for (size_t i = 0; i < found; i++) {
+    float *one[kMaxOperands], *two[kMaxOperands];
+    omp_set_num_threads(1);
+    run(&f, matching[i], 1, one);
+    omp_set_num_threads(2);
+    run(&f, matching[i], 1, two);
+    assert_memory_equal(one[0], two[0], braid_desc_bytes(&f.operands[3].desc));
+    free(one[0]), free(two[0]);
+  }
+  clear(&f);
+  omp_set_num_threads(threads);
+}
+
 /* --- NaN alone -----------------------------------------------------------------------------------------------------
  * Where the reference is the only kernel: which results must be NaN follows from what they depend on. */
 typedef enum reach { REACH_ELEMENT, REACH_ROW, REACH_ALL } reach;
@@ -184,8 +253,12 @@ static void test_pools(void **state) {
 
 int main(void) {
   printf("seed %d\n", kSeed);
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_convolutions), cmocka_unit_test(test_products),
-                                     cmocka_unit_test(test_note_of_the_caller), cmocka_unit_test(test_nan_is_kept),
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_convolutions),
+                                     cmocka_unit_test(test_products),
+                                     cmocka_unit_test(test_note_of_the_caller),
+                                     cmocka_unit_test(test_note_of_the_team),
+                                     cmocka_unit_test(test_rest_of_a_register),
+                                     cmocka_unit_test(test_nan_is_kept),
                                      cmocka_unit_test(test_pools)};
   return skip_run_group_tests(tests, NULL, NULL);
 }

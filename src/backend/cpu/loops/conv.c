@@ -17,6 +17,7 @@ typedef enum activation {
   ACTIVATION_HARD_SIGMOID,
   ACTIVATION_HARD_SWISH,
   ACTIVATION_SWISH,
+  ACTIVATION_GELU,
 } activation;
 
 typedef struct conv_state {
@@ -85,6 +86,7 @@ static braid_status init_fused(const braid_node_desc *node, void *self) {
       {"HardSigmoid", ACTIVATION_HARD_SIGMOID, {0.2, 0.5}},
       {"HardSwish", ACTIVATION_HARD_SWISH, {0}},
       {"Swish", ACTIVATION_SWISH, {1}},
+      {"Gelu", ACTIVATION_GELU, {0}},
   };
   conv_state *state = self;
   const char *name = braid_attr_string(node->attrs, "activation", NULL);

@@ -94,6 +94,9 @@ static void NAME(activate)(const conv_state *state, T *y, int64_t count) {
   case ACTIVATION_SWISH:
     for (int64_t i = 0; i < count; i++) y[i] /= 1 + MATH(exp)(-a * y[i]);
     break;
+  case ACTIVATION_GELU:
+    for (int64_t i = 0; i < count; i++) y[i] *= (T)0.5 * MATH(erfc)(-y[i] * (T)0.70710678118654752);
+    break;
   case ACTIVATION_HARD_SWISH:
     for (int64_t i = 0; i < count; i++) y[i] *= MATH(fmax)(0, MATH(fmin)(1, y[i] / 6 + (T)0.5));
     break;

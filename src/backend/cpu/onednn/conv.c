@@ -10,9 +10,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "backend/cpu/isa.h"
 #include "backend/cpu/onednn/convolution.h"
 #include "backend/cpu/onednn/program.h"
 #include "base/try.h"
+#include "tensor/layout.h"
 
 /* --- forward -------------------------------------------------------------------------------------------------------
  */
@@ -135,13 +137,21 @@ static braid_status finish(const braid_allocator *allocator, braid_dnnl *program
   return BRAID_OK;
 }
 
+/* With channels last oneDNN takes the last of them by a part of a register, and its activation whatever is in the rest,
+ * which depends on how threads divide the work: a note of an invalid operation there would choose the activation. */
+static bool has_rest(const braid_dnnl_problem *p) {
+  int64_t lanes = braid_isa_current() < BRAID_ISA_V4 ? 8 : 16;
+  return !braid_layout_is_blocked(p->y.layout) && p->y.dims[1] % lanes != 0;
+}
+
 /* The division of a forward pass, with the activation in the primitives where that changes nothing else. */
 static braid_status divide_forward(const braid_node_desc *node, const braid_dnnl_problem *p, braid_dnnl_division *out) {
   braid_dnnl_problem with = *p;
   braid_dnnl_division fused = {.one = NULL};
   BRAID_TRY(braid_dnnl_conv_divide(p, out));
   with.activated = node;
-  if (!braid_dnnl_can_fuse(node, p->residual) || braid_dnnl_conv_divide(&with, &fused) != BRAID_OK) return BRAID_OK;
+  if (has_rest(p) || !braid_dnnl_can_fuse(node, p->residual) || braid_dnnl_conv_divide(&with, &fused) != BRAID_OK)
+    return BRAID_OK;
   if (fused.parts == out->parts && fused.side_by_side == out->side_by_side &&
       braid_description_interchangeable(fused.one, out->one) && !braid_description_multiplies(fused.one))
     out->fused = fused.one;

@@ -400,8 +400,7 @@ static void activate(const braid_dnnl *program, const activated *a, const braid_
 }
 
 /* oneDNN's activations lose NaN (its Relu is max(x, 0), which takes the 0), but an x86 processor notes an invalid
- * operation when it compares NaN, or takes the larger of it and another, and keeps the note until it is cleared. What
- * other code noted earlier costs a second run, nothing else. */
+ * operation when it compares NaN, or takes the larger of it and another, and keeps the note until it is cleared. */
 static bool take_invalid(bool together) {
   int found = 0;
   if (!together) return fetestexcept(FE_INVALID) != 0;
@@ -413,7 +412,8 @@ static bool take_invalid(bool together) {
   return found != 0;
 }
 
-/* Alone, a step may run in the caller's thread, whose note of an earlier operation stays. */
+/* Alone, a step may run in the caller's thread, whose note of an earlier operation stays. Of a team the notes are not
+ * looked at before, but after: one that may be of other code costs a second run, whose notes are its own. */
 static dnnl_status_t execute(const braid_dnnl *program, step *s, const braid_cpu_args *args, bool together) {
   bool noted = s->unfused && !together && fetestexcept(FE_INVALID) != 0;
   fexcept_t earlier;
@@ -421,6 +421,10 @@ static dnnl_status_t execute(const braid_dnnl *program, step *s, const braid_cpu
   if (noted) (void)feclearexcept(FE_INVALID);
   dnnl_status_t status = DNNL(primitive_execute)(s->primitive, program->stream, s->count, s->args);
   bool invalid = s->unfused && take_invalid(together);
+  if (invalid && together && status == dnnl_success) {
+    status = DNNL(primitive_execute)(s->primitive, program->stream, s->count, s->args);
+    invalid = take_invalid(together);
+  }
   if (noted) (void)fesetexceptflag(&earlier, FE_INVALID);
   if (status != dnnl_success || s->activated.memory < 0 || (s->unfused && !invalid)) return status;
   if (s->unfused && !s->unfused_primitive)
