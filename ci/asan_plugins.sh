@@ -1,7 +1,8 @@
 #!/bin/sh
 # Plug-ins under AddressSanitizer and UndefinedBehaviorSanitizer, in a python that is built without:
-# `ci/asan_plugins.sh onnxruntime PYTHON` and `ci/asan_plugins.sh python PYTHON` run a part of their tests, with "all" behind
-# it all of them, which takes minutes. The library is that of ci/clang.sh, whose tree is built first where it is not there.
+# `ci/asan_plugins.sh onnxruntime PYTHON` (or `python`, `tensorflow`) runs a part of their tests, with "all" behind it all
+# that make sense there, which takes minutes. The library is that of ci/clang.sh, whose tree is built first where it is not
+# there. PYTHON has the framework, and pytest for `python`.
 set -eu
 what=$1
 python=$2
@@ -36,11 +37,26 @@ python)
   export PYTHONPATH="$tree/python/site" BRAID_BUILD="$tree"
   part="tests/test_abi.py tests/test_arrays.py tests/test_lifetimes.py tests/test_run.py tests/test_sentences.py"
   cd plugins/python
+  # What measures memory would measure the sanitizer's; the command has a runtime of its own inside.
   # shellcheck disable=SC2086
-  run "$python" -m pytest -q -p no:cacheprovider $([ "${3:-}" = all ] && echo tests || echo $part) -m "not long"
+  run "$python" -m pytest -q -p no:cacheprovider $([ "${3:-}" = all ] && echo tests || echo $part) -m "not long" \
+    -k "not nothing_leaks and not the_command"
+  ;;
+tensorflow)
+  cmake -B "$tree" -S . -DBRAID_TENSORFLOW="$("$python" plugins/tensorflow/where.py)" >/dev/null
+  cmake --build "$tree" --target tensorflow
+  export BRAID_TF_PLUGIN="$tree/libbraid_tensorflow.so" OCL_ICD_VENDORS="$reports/" # the runtime refuses PoCL's libraries
+  tests=plugins/tensorflow/tests
+  run "$python" $tests/ops.py
+  if [ "${3:-}" = all ]; then
+    run "$python" $tests/training.py
+    # Not those that measure memory, or look for GNU's OpenMP.
+    run "$python" $tests/devices.py no_devices platform_file plans missing_kernels logged overlap synchronous \
+      refused_update out_of_memory memory_returns failures passed_failure names_kept
+  fi
   ;;
 *)
-  echo "asan_plugins.sh: $what, expected onnxruntime or python" >&2
+  echo "asan_plugins.sh: $what, expected onnxruntime, python or tensorflow" >&2
   exit 1
   ;;
 esac
