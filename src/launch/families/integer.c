@@ -89,11 +89,15 @@ static braid_status plan_relu_grad(const braid_launch_traits *traits, const brai
   braid_launch_planner p;
   braid_launch_plan_begin(&p, traits, node, recipe);
   integer_begin(&p, "relu_grad");
+  if (braid_launch_is_samples(node)) braid_launch_option(&p, "-DSAMPLES");
   add_inputs(&p);
   add_outputs(&p, 1);
   braid_launch_index(&p, count_of(node));
   braid_launch_int(&p, braid_integer_max(attr_of(node, "bits")));
-  add_lanes(&p);
+  if (braid_launch_is_samples(node))
+    add_items(&p, count_of(node), kBlock);
+  else
+    add_lanes(&p);
   return braid_launch_plan_end(&p);
 }
 
