@@ -76,34 +76,38 @@ static inline braid_part larger(braid_part x, braid_part y) {
   return (braid_part)(((braid_part_bits)x & better) | ((braid_part_bits)y & ~better));
 }
 
-/* Of whole planes, without places: the maxima stay in registers. */
-static inline void max_row_alone(const braid_blocked_pool *p, const float *x, int64_t oh, int64_t used, float *y) {
+/* Of `parts` registers of lanes, without places: the maxima stay in them. A constant where it is called with one. */
+static inline void max_row_alone(const braid_blocked_pool *p, const float *x, int64_t oh, int64_t used, int parts,
+                                 float *y) {
   const braid_window *w = &p->w;
   span rows = span_of(w, 1, oh);
   for (int64_t ow = 0; ow < w->output[2]; ow++) {
     span columns = span_of(w, 2, ow);
     braid_part best[kParts];
-    for (int i = 0; i < (int)kParts; i++) best[i] = (braid_part){0} - INFINITY;
+    for (int i = 0; i < parts; i++) best[i] = (braid_part){0} - INFINITY;
     for (int64_t kh = rows.first; kh < rows.last; kh++)
       for (int64_t kw = columns.first; kw < columns.last; kw++) {
         const char *from = (const char *)(x + source_of(w, &rows, &columns, kh, kw) * p->stride);
-        for (int i = 0; i < (int)kParts; i++) {
+        for (int i = 0; i < parts; i++) {
           braid_part part;
           memcpy(&part, from + i * kRegister, kRegister);
           best[i] = larger(part, best[i]);
         }
       }
     float *to = y + (oh * w->output[2] + ow) * p->stride;
-    memcpy(to, best, sizeof best);
-    for (int64_t i = used; i < kLanes; i++) to[i] = 0;
+    memcpy(to, best, (size_t)parts * kRegister);
+    for (int64_t i = used; parts == (int)kParts && i < kLanes; i++) to[i] = 0;
   }
 }
 
 void BRAID_ISA_NAME(braid_blocked_max_row)(const braid_blocked_pool *p, const float *x, int64_t oh, int64_t used,
                                            float *y, uint8_t *window) {
   int lanes = lanes_of(p, used);
+  int whole = (int)kRegister / (int)sizeof(float);
   if (lanes == kLanes && !window)
-    max_row_alone(p, x, oh, used, y);
+    max_row_alone(p, x, oh, used, kParts, y);
+  else if (lanes % whole == 0 && !window)
+    max_row_alone(p, x, oh, used, lanes / whole, y);
   else if (lanes == kLanes)
     max_row(p, x, oh, used, kLanes, y, window);
   else

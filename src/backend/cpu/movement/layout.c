@@ -20,8 +20,19 @@ typedef struct conversion {
 /* One channel block of one image: the inner loop runs over channels, so that the 16 rows read (or written) go along
  * together and the other side is contiguous for BHWC and BLOCKED16. */
 #define DEFINE_CONVERT(type)                                                                                           \
+  static void put_three_last_##type(int64_t places, int64_t step, const type *restrict from, type *restrict to) {      \
+    for (int64_t s = 0; s < places; s++) {                                                                             \
+      to[3 * s] = from[s];                                                                                             \
+      to[3 * s + 1] = from[s + step];                                                                                  \
+      to[3 * s + 2] = from[s + 2 * step];                                                                              \
+    }                                                                                                                  \
+  }                                                                                                                    \
   static void convert_block_##type(const conversion *shape, const type *from, type *to, int64_t channels) {            \
     const braid_strides *in = &shape->from, *out = &shape->to;                                                         \
+    if (shape->channels == 3 && in->s == 1 && out->s == 3 && out->c == 1) {                                            \
+      put_three_last_##type(shape->places, in->c, from, to);                                                           \
+      return;                                                                                                          \
+    }                                                                                                                  \
     for (int64_t s = 0; s < shape->places; s++) {                                                                      \
       for (int64_t c = 0; c < channels; c++) to[s * out->s + c * out->c] = from[s * in->s + c * in->c];                \
       for (int64_t c = channels; shape->pad && c < kBlock; c++) to[s * out->s + c * out->c] = 0;                       \
