@@ -90,6 +90,37 @@ static void test_other_precision(void **state) {
   braid_graph_destroy(graph);
 }
 
+/* A checkpoint whose scale of the loss no step can come from. */
+static void test_hostile_scale(void **state) {
+  (void)state;
+  static const double kScales[] = {0, -1, NAN, INFINITY, 65536};
+  for (size_t i = 0; i < sizeof kScales / sizeof *kScales; i++) {
+    braid_graph *graph = network();
+    braid_dataset *data = glyphs("train");
+    braid_train_options options = options_of("hostile");
+    options.precision = BRAID_FLOAT16;
+    options.resume = false;
+    braid_trainer *trainer;
+    braid_tensor *scale;
+    braid_desc desc;
+    ok(braid_trainer_create(graph, data, NULL, &options, &trainer));
+    ok(braid_desc_init(&desc, BRAID_F32, 0, NULL));
+    ok(braid_tensor_create(NULL, &desc, &scale));
+    braid_tensor_set_f64(scale, 0, kScales[i]);
+    ok(braid_session_write(trainer->session, "loss_scale", scale));
+    ok(braid_trainer_save(trainer));
+    bool found;
+    braid_status status = braid_trainer_load(trainer, &found);
+    assert_true(found);
+    assert_int_equal(status, kScales[i] == 65536 ? BRAID_OK : BRAID_INVALID_ARGUMENT);
+    if (status != BRAID_OK) assert_non_null(strstr(braid_error_detail(), "loss_scale"));
+    braid_tensor_release(scale);
+    braid_trainer_destroy(trainer);
+    braid_dataset_close(data);
+    braid_graph_destroy(graph);
+  }
+}
+
 /* --- inside a run --------------------------------------------------------------------------------------------------
  */
 typedef struct run {
@@ -228,13 +259,10 @@ static void test_too_large(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_curves),
-                                     cmocka_unit_test(test_tf32),
-                                     cmocka_unit_test(test_resume),
-                                     cmocka_unit_test(test_other_precision),
-                                     cmocka_unit_test(test_copies),
-                                     cmocka_unit_test(test_overflow),
-                                     cmocka_unit_test(test_counts_at_their_ends),
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_curves),        cmocka_unit_test(test_tf32),
+                                     cmocka_unit_test(test_resume),        cmocka_unit_test(test_other_precision),
+                                     cmocka_unit_test(test_hostile_scale), cmocka_unit_test(test_copies),
+                                     cmocka_unit_test(test_overflow),      cmocka_unit_test(test_counts_at_their_ends),
                                      cmocka_unit_test(test_too_large)};
   return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

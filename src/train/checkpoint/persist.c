@@ -156,10 +156,29 @@ static braid_status get_value(braid_trainer *trainer, const braid_checkpoint_fil
   return status;
 }
 
+/* Of a scale of the loss that is 0 or not finite no step would come out right, nor the next. */
+static braid_status check_loss_scale(const braid_trainer *trainer, const braid_checkpoint_file *file) {
+  const braid_graph *step = trainer->step;
+  for (size_t i = 0; i < step->node_count; i++) {
+    if (strcmp(step->nodes[i].op->name, "LossScaleUpdate") != 0) continue;
+    const char *name = step->values[step->nodes[i].inputs[0]].name;
+    braid_desc desc;
+    const void *data = braid_checkpoint_find(file, name, &desc);
+    float scale;
+    if (!data || desc.dtype != BRAID_F32 || braid_desc_count(&desc) != 1) return other_run(name);
+    memcpy(&scale, data, sizeof scale);
+    if (!(scale > 0 && isfinite(scale)))
+      return braid_fail(BRAID_INVALID_ARGUMENT, "the checkpoint's %s is %g, expected a positive number", name,
+                        (double)scale);
+  }
+  return BRAID_OK;
+}
+
 braid_status braid_trainer_restore(braid_trainer *trainer, const braid_checkpoint_file *file) {
   size_t kept = 0;
   for (size_t i = 0; i < trainer->step->value_count; i++) kept += braid_value_is_kept(&trainer->step->values[i]);
   if (braid_checkpoint_count(file) != kept + kOwnSections) return other_run("set of parameters");
+  BRAID_TRY(check_loss_scale(trainer, file));
   BRAID_TRY(get_counters(trainer, file));
   BRAID_TRY(get_record(trainer, file));
   for (size_t i = 0; i < trainer->step->value_count; i++)
