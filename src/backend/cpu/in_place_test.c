@@ -3,10 +3,14 @@
 
 static const char kTypes[] = "five operands of as many types are not drawn; training in integers runs it in place";
 
+static const char kHalves[] = "scales, guards and 16-bit copies are not drawn; training in 16 bits runs it in place";
 static const char kConstant[] = "constant filters are not drawn; winograd_conv_test runs it in place";
 
 static const in_place_exception kExceptions[] = {
     {"cpu", "FusedConv", "winograd_conv", 0, 3, kConstant},
+    {"cpu", "LossScaleUpdate", "ref_loss_scale", 1, 1, kHalves},
+    {"cpu", "SgdUpdate", "ref_sgd", 2, 6, kHalves},
+    {"cpu", "AdamUpdate", "ref_adam", 3, 8, kHalves},
     {"cpu", "IntegerMomentum", "vector_integer_momentum", 0, 0, kTypes},
     {"cpu", "IntegerMomentum", "vector_integer_momentum", 1, 1, kTypes},
     {"cpu", "IntegerMomentum", "ref_integer_momentum", 0, 0, kTypes},
