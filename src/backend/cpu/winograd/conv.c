@@ -6,6 +6,8 @@
  * Images lie with channels last, or in blocks of 16. Tiles are numbered through the batch and gone through in chunks
  * whose points fit the last-level cache; then each thread takes some tiles and some panels of filters at a time, whose
  * products stay in its own cache until they have become results. The order of all sums follows from shapes alone. */
+#include <limits.h>
+#include <math.h>
 #include <omp.h>
 #include <stdio.h>
 #include <string.h>
@@ -27,8 +29,11 @@ enum {
   kPanel = BRAID_GEMM_PANEL_BYTES / sizeof(float),
   kUnitTiles = 24, /* of a thread at a time */
   kUnitPanels = 4,
-  kChunk = 256,      /* channels that are gone through with a tile of products in registers */
-  kLeastResults = 64 /* of the batch: with fewer, reading filters four times as large takes longer than the rest */
+  kChunk = 256, /* channels that are gone through with a tile of products in registers */
+  /* Of an image: with fewer, reading filters four times as large takes longer than the rest. It is the same for every
+   * batch, so that plans of several batches share their filters. */
+  kLeastResults = 64,
+  kShortBits = 8
 };
 static const size_t kMostPointBytes = (size_t)4 << 20; /* of a chunk of tiles */
 static const size_t kWayBytes = 4096; /* of the first-level cache: rows so far apart push each other out */
@@ -76,14 +81,31 @@ static const char *reason_against(const braid_node_desc *node, braid_convolution
       return "3 x 3 taps without strides or dilations only";
   if (conv->groups != 1) return "one group only";
   if (conv->inputs % kGroup != 0 || conv->outputs % kGroup != 0) return "multiples of 8 channels and filters only";
-  if (conv->batch * braid_window_outputs(w) < kLeastResults) return "fewer than 64 results of a filter";
+  if (braid_window_outputs(w) < kLeastResults) return "fewer than 64 results of a filter in an image";
   if (!braid_activation_read(node, &activation)) return "its activation";
   return NULL;
+}
+
+/* Are all filters bytes times one power of two, as in networks that were quantized so? Sums over taps of such, and of
+ * images that are so too, are exact in float32, those of points are not. Others are told at the first number or two. */
+static bool are_short(const float *filters, int64_t count) {
+  int high = INT_MIN, low = INT_MAX;
+  for (int64_t i = 0; i < count && (high == INT_MIN || high - low <= kShortBits); i++) {
+    int exponent;
+    uint32_t digits = (uint32_t)fabsf(frexpf(filters[i], &exponent) * 0x1p24f);
+    if (!digits || !isfinite(filters[i])) continue;
+    int least = exponent - 24 + __builtin_ctz(digits);
+    high = exponent > high ? exponent : high;
+    low = least < low ? least : low;
+  }
+  return high != INT_MIN && high - low <= kShortBits;
 }
 
 static bool conv_match(const braid_node_desc *node, char *why, size_t why_bytes) {
   braid_convolution conv;
   const char *reason = reason_against(node, &conv);
+  if (!reason && are_short(node->inputs[1].constant, braid_desc_count(&node->inputs[1].desc)))
+    reason = "filters of 8 bits, whose sums over taps are exact";
   if (reason) snprintf(why, why_bytes, "%s", reason);
   return !reason;
 }

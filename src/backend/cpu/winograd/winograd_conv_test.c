@@ -22,8 +22,8 @@ static const shape kShapes[] = {
     {1, 64, 8, 12, 11, {0, 0, 0, 0}},   /* a panel that is half full, and tiles that are */
     {1, 72, 40, 93, 90, {1, 1, 1, 1}},  /* more tiles than a chunk has */
     {1, 1024, 80, 9, 10, {1, 1, 1, 1}}, /* rows of 4 KiB; more channels than one pass over registers takes */
-    {70, 8, 8, 1, 1, {1, 1, 1, 1}},     /* many images of one place */
-    {5, 16, 136, 5, 7, {2, 2, 2, 2}},   /* more panels than two units have */
+    {30, 8, 8, 9, 8, {1, 1, 1, 1}},     /* many small images */
+    {5, 16, 136, 6, 7, {2, 2, 2, 2}},   /* more panels than two units have */
 };
 enum { kShapeCount = sizeof kShapes / sizeof *kShapes };
 static const char *const kActivations[] = {NULL,        "Relu", "Clip",  "Sigmoid",    "HardSwish",
@@ -143,12 +143,17 @@ static void test_in_place(void **state) {
 /* What it is not for goes to other kernels. */
 static void test_refused(void **state) {
   (void)state;
-  const shape kOthers[] = {
-      {1, 12, 16, 9, 9, {1, 1, 1, 1}}, {1, 16, 12, 9, 9, {1, 1, 1, 1}}, {1, 16, 16, 7, 7, {1, 1, 1, 1}}};
-  for (size_t i = 0; i < sizeof kOthers / sizeof *kOthers; i++) {
+  const shape kOthers[] = {{1, 12, 16, 9, 9, {1, 1, 1, 1}},
+                           {1, 16, 12, 9, 9, {1, 1, 1, 1}},
+                           {9, 16, 16, 7, 7, {1, 1, 1, 1}},
+                           {1, 16, 16, 9, 9, {1, 1, 1, 1}}}; /* with filters of 8 bits */
+  const size_t kOtherCount = sizeof kOthers / sizeof *kOthers;
+  for (size_t i = 0; i < kOtherCount; i++) {
     fixture f = convolution(&kOthers[i], NULL, false);
     const braid_kernel *matching[kMaxKernels];
     fill(&f);
+    for (int64_t k = 0; i == kOtherCount - 1 && k < braid_desc_count(&f.operands[1].desc); k++)
+      ((float *)f.data[1])[k] = (float)(k % 255 - 127) / 64;
     size_t found = list_matching(&f, 1, matching);
     for (size_t k = 0; k < found; k++) assert_string_not_equal(matching[k]->name, "winograd_conv");
     clear(&f);
