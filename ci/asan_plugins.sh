@@ -14,7 +14,7 @@ preload=$(clang -print-file-name="libclang_rt.asan-$(uname -m).so")
 [ -f "$preload" ] || { echo "skipped (clang): it has no shared runtime of AddressSanitizer" >&2 && exit 77; }
 # Python keeps memory until its end. pytest hides what is printed by a process that ends: reports go to files.
 reports=$(mktemp -d)
-trap 'cat "$reports"/* 2>/dev/null; rm -rf "$reports"' EXIT
+trap 'cat "$reports"/* 2>/dev/null || :; rm -rf "$reports"' EXIT
 export ASAN_OPTIONS="detect_leaks=0:allocator_may_return_null=1:detect_stack_use_after_return=1:log_path=$reports/asan"
 export UBSAN_OPTIONS="print_stacktrace=1:log_path=$reports/ubsan" OMP_WAIT_POLICY=passive
 run() { LD_PRELOAD="$preload" "$@"; }

@@ -82,8 +82,9 @@ static void check_bench(const char *device, double whole) {
     assert_true(least > 0 && least <= median && median <= p90);
     assert_true(number_at(json, "runs") == runs);
     double held = number_at(json, "parameter_bytes"), arena = number_at(json, "arena_bytes");
-    /* what normalization takes is folded away; packing and alignment add a little */
-    if (held < 0.8 * whole || held > 1.5 * whole)
+    /* what normalization takes is folded away; packing and alignment add a little, and filters of 3 x 3 taps may be
+     * held as 6 x 6 points (Winograd) */
+    if (held < 0.8 * whole || held > 4.4 * whole)
       fail_msg("%s: %.0f bytes of parameters held, the model has %.0f", device, held, whole);
     assert_true(arena > 0 && arena <= number_at(json, "unshared_bytes"));
     free(json);
