@@ -98,7 +98,7 @@ static bool rank_follows(const braid_ort_view *view, const braid_ort_node *node)
   if (sizes && !sizes->data && sizes->rank == 1 && sizes->dims[0] < 0) return false;
   if (strcmp(node->op, "GatherND") == 0) {
     const braid_ort_value *places = &view->values[node->inputs[1]];
-    return places->dims[places->rank - 1] >= 0;
+    return places->rank > 0 && places->dims[places->rank - 1] >= 0;
   }
   if (strcmp(node->op, "Squeeze") != 0 || sizes) return true;
   size_t attributes = 0; /* `axes` is the only one */
@@ -116,7 +116,7 @@ static bool dims_follow(const braid_ort_view *view, const braid_ort_node *node) 
   for (size_t i = 0; i < node->input_count; i++) {
     const braid_ort_value *input = node->inputs[i] < 0 ? NULL : &view->values[node->inputs[i]];
     if (!input || input->data) continue;
-    if (slices && i) return false;
+    if (input->rank < 0 || (slices && i)) return false;
     for (int d = 0; d < input->rank; d++)
       if (input->dims[d] < 0) return false;
   }

@@ -4,6 +4,7 @@
 #define BRAID_LAUNCH_PLANNER_H
 
 #include "launch/recipe.h"
+#include "tensor/half.h"
 
 typedef struct braid_launch_planner {
   const braid_launch_traits *traits;
@@ -82,15 +83,21 @@ bool braid_launch_refuse(char *why, size_t why_bytes, const char *format, ...) B
 const char *braid_launch_type(braid_dtype dtype);
 /* The same as kernels load and store it by GET and PUT (common.clh), 16-bit floating point too. */
 const char *braid_launch_element_type(braid_dtype dtype);
-static inline bool braid_launch_is_half(braid_dtype dtype) {
-  return dtype == BRAID_F16 || dtype == BRAID_BF16;
-}
 /* Computed in float: float32, float16, bfloat16. */
 static inline bool braid_launch_is_real(braid_dtype dtype) {
-  return dtype == BRAID_F32 || braid_launch_is_half(dtype);
+  return dtype == BRAID_F32 || braid_dtype_is_half(dtype);
 }
 static inline int64_t braid_launch_ceil_div(int64_t a, int64_t b) { /* a >= 0, b > 0 */
   return a / b + (a % b != 0);
+}
+static inline int64_t braid_launch_larger(int64_t a, int64_t b) {
+  return a > b ? a : b;
+}
+static inline int64_t braid_launch_smaller(int64_t a, int64_t b) {
+  return a < b ? a : b;
+}
+static inline int64_t braid_launch_round_up(int64_t value, int64_t to) {
+  return braid_launch_ceil_div(value, to) * to;
 }
 /* Work-items of a group: the knob if it is set, else what suits the kind of device, as far as the device takes it. */
 size_t braid_launch_group(const braid_launch_traits *traits);

@@ -15,7 +15,7 @@ typedef struct wide_node {
 } wide_node;
 
 static bool is_half_operand(const braid_operand *operand) {
-  return operand->present && braid_launch_is_half(operand->desc.dtype);
+  return operand->present && braid_dtype_is_half(operand->desc.dtype);
 }
 
 static const braid_operand *operand_at(const braid_node_desc *node, size_t i) {

@@ -4,6 +4,12 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "braid/tensor.h"
+
+static inline bool braid_dtype_is_half(braid_dtype dtype) {
+  return dtype == BRAID_F16 || dtype == BRAID_BF16;
+}
+
 static inline uint32_t braid_bits_of_float(float value) {
   uint32_t bits;
   memcpy(&bits, &value, sizeof bits);

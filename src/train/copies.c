@@ -33,8 +33,7 @@ static braid_status copy_make(braid_graph *graph, braid_value_id parameter, brai
 static bool casts_parameter(const braid_graph *graph, const braid_node *node) {
   if (strcmp(node->op->name, "Cast") != 0) return false;
   const braid_value *from = &graph->values[node->inputs[0]], *to = &graph->values[node->outputs[0]];
-  return from->kind == BRAID_VALUE_PARAMETER && from->desc.dtype == BRAID_F32 &&
-         (to->desc.dtype == BRAID_F16 || to->desc.dtype == BRAID_BF16);
+  return from->kind == BRAID_VALUE_PARAMETER && from->desc.dtype == BRAID_F32 && braid_dtype_is_half(to->desc.dtype);
 }
 
 static size_t find_parameter(const braid_value_id *parameters, size_t count, braid_value_id parameter) {

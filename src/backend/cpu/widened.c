@@ -9,13 +9,10 @@
 #include "backend/cpu/spans/convert.h"
 #include "backend/cpu/tables.h"
 #include "base/checked.h"
+#include "tensor/half.h"
 
 enum { kMostOperands = 8 };
 static const int64_t kPiece = 1 << 15; /* elements that a thread converts at a time */
-
-static bool is_half(braid_dtype dtype) {
-  return dtype == BRAID_F16 || dtype == BRAID_BF16;
-}
 
 /* --- the node in float32 -------------------------------------------------------------------------------------------
  */
@@ -26,7 +23,7 @@ typedef struct wide_node {
 
 static bool has_half(const braid_node_desc *node) {
   for (size_t i = 0; i < node->input_count; i++)
-    if (node->inputs[i].present && is_half(node->inputs[i].desc.dtype)) return true;
+    if (node->inputs[i].present && braid_dtype_is_half(node->inputs[i].desc.dtype)) return true;
   return false;
 }
 
@@ -41,7 +38,7 @@ static bool widen(const braid_node_desc *node, wide_node *out) {
   for (size_t i = 0; i < node->input_count + node->output_count; i++) {
     braid_operand *operand = &out->operands[i];
     operand->constant = NULL; /* it is in another type, or bound: nothing is packed */
-    if (operand->present && is_half(operand->desc.dtype)) operand->desc.dtype = BRAID_F32;
+    if (operand->present && braid_dtype_is_half(operand->desc.dtype)) operand->desc.dtype = BRAID_F32;
   }
   return true;
 }
@@ -93,7 +90,7 @@ static bool reserve(widened_state *state, const braid_node_desc *node, size_t *t
   for (size_t i = 0; i < node->input_count + node->output_count; i++) {
     const braid_operand *given = i < node->input_count ? &node->inputs[i] : &node->outputs[i - node->input_count];
     size_t bytes;
-    if (!given->present || !is_half(given->desc.dtype)) continue;
+    if (!given->present || !braid_dtype_is_half(given->desc.dtype)) continue;
     if (!braid_add_size(braid_desc_bytes(&state->node.operands[i].desc), 63, &bytes)) return false;
     state->at[i] = *total;
     if (!braid_add_size(*total, bytes & ~(size_t)63, total)) return false;

@@ -214,7 +214,7 @@ typedef struct dnn_state {
 
 /* What tensor cores read: numbers of 16 bits with the channels of a place side by side. */
 static bool is_channels_last(const braid_node_desc *node) {
-  return braid_launch_is_half(node->inputs[0].desc.dtype) && node->inputs[0].desc.rank == 4;
+  return braid_dtype_is_half(node->inputs[0].desc.dtype) && node->inputs[0].desc.rank == 4;
 }
 
 static dnn_form form_of(const braid_node_desc *node, const braid_window *w) {

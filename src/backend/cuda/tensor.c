@@ -40,16 +40,6 @@ typedef struct tensor_product {
   int64_t slices, slice;
 } tensor_product;
 
-static int64_t larger(int64_t a, int64_t b) {
-  return a > b ? a : b;
-}
-static int64_t smaller(int64_t a, int64_t b) {
-  return a < b ? a : b;
-}
-static int64_t rounded_up(int64_t value, int64_t to) {
-  return braid_launch_ceil_div(value, to) * to;
-}
-
 /* --- what a node is ------------------------------------------------------------------------------------------------
  */
 static bool has_few_channels(braid_launch_direction direction, const braid_convolution *conv) {
@@ -91,7 +81,7 @@ static int64_t image_side(const tensor_product *m, int64_t wide) {
 
 static int64_t units_per_tile(const tensor_product *m, int64_t wide) {
   int64_t side = image_side(m, wide);
-  return m->lines < side ? smaller(side / m->lines, kRuns) : 0;
+  return m->lines < side ? braid_launch_smaller(side / m->lines, kRuns) : 0;
 }
 
 static int64_t image_tiles(const tensor_product *m, int64_t wide) {
@@ -135,8 +125,9 @@ static size_t slot_bytes(const tensor_tile *tile) {
 static double cost_of(const braid_launch_traits *traits, const tensor_product *m, const tensor_tile *tile,
                       int64_t slices, int64_t results) {
   const double kBeginAndEnd = 4, kMultiplications = 4096, kTraffic = 1800, kLaunch = 3000;
-  int64_t units = larger(traits->compute_units, 1), slice = larger(braid_launch_ceil_div(m->stages, slices), 1);
-  int64_t count = larger(braid_launch_ceil_div(m->stages, slice), 1);
+  int64_t units = braid_launch_larger(traits->compute_units, 1),
+          slice = braid_launch_larger(braid_launch_ceil_div(m->stages, slices), 1);
+  int64_t count = braid_launch_larger(braid_launch_ceil_div(m->stages, slice), 1);
   int64_t tiles = image_tiles(m, tile->wide) * fixed_tiles(m, tile->wide) * m->conv.groups * count;
   double stage = (double)(kRows * tile->wide * kStage * kBytes) / kMultiplications * tile->dear;
   double cost = (double)braid_launch_ceil_div(tiles, units) * ((double)slice + kBeginAndEnd) * stage;
@@ -156,17 +147,18 @@ static void choose_copies(const braid_launch_traits *traits, tensor_product *m) 
 static tensor_tile choose_tile(const braid_launch_traits *traits, tensor_product *m, int64_t results) {
   const tensor_tile *tiles = tiles_of(traits);
   size_t count = traits->tensor == BRAID_LAUNCH_TENSOR_WARPGROUPS ? kWarpgroupSizes : kWarpSizes, best = 0;
-  int64_t least = larger(braid_launch_ceil_div(m->stages, kMostStages), 1), best_slices = least;
+  int64_t least = braid_launch_larger(braid_launch_ceil_div(m->stages, kMostStages), 1), best_slices = least;
   double lowest = cost_of(traits, m, &tiles[0], least, results);
   for (size_t i = 0; i < count; i++)
-    for (int64_t slices = least; slices <= larger(least, smaller(m->stages, kMostSlices)); slices++) {
+    for (int64_t slices = least; slices <= braid_launch_larger(least, braid_launch_smaller(m->stages, kMostSlices));
+         slices++) {
       double cost = cost_of(traits, m, &tiles[i], slices, results);
       if (cost < lowest) best = i, best_slices = slices, lowest = cost;
     }
-  if (traits->knobs.slices) best_slices = larger(least, traits->knobs.slices);
+  if (traits->knobs.slices) best_slices = braid_launch_larger(least, traits->knobs.slices);
   m->wide = tiles[best].wide;
-  m->slice = larger(braid_launch_ceil_div(m->stages, best_slices), 1);
-  m->slices = larger(braid_launch_ceil_div(m->stages, m->slice), 1);
+  m->slice = braid_launch_larger(braid_launch_ceil_div(m->stages, best_slices), 1);
+  m->slices = braid_launch_larger(braid_launch_ceil_div(m->stages, m->slice), 1);
   choose_copies(traits, m);
   tensor_tile tile = tiles[best];
   while (tile.slots > 2 && (size_t)tile.slots * slot_bytes(&tile) + kStatic > traits->local_most) tile.slots--;
@@ -193,7 +185,7 @@ static int64_t magnitude_words(const braid_node_desc *node) {
 }
 
 static braid_launch_piece reserve_words(braid_launch_planner *p, int64_t words) {
-  return braid_launch_reserve(p, larger(words, 1), kBytes, 1);
+  return braid_launch_reserve(p, braid_launch_larger(words, 1), kBytes, 1);
 }
 
 /* In a launch before the product: zeros, and the magnitude that it adds to. */
@@ -218,7 +210,7 @@ static braid_launch_piece add_weights(braid_launch_planner *p, const tensor_prod
   braid_launch_workspace(p, piece);
   add_cleared(p, zeros);
   add_numbers(p, numbers, sizeof numbers / sizeof *numbers);
-  braid_launch_groups(p, braid_launch_ceil_div(larger(items, kZeros), kGroup), 1, 1, kGroup);
+  braid_launch_groups(p, braid_launch_ceil_div(braid_launch_larger(items, kZeros), kGroup), 1, 1, kGroup);
   return piece;
 }
 
@@ -226,7 +218,8 @@ static braid_launch_piece add_weights(braid_launch_planner *p, const tensor_prod
 static void add_turned(braid_launch_planner *p, const tensor_product *m, braid_launch_piece *image,
                        braid_launch_piece *error, braid_launch_piece zeros) {
   const braid_window *w = &m->conv.window;
-  int64_t channels = rounded_up(m->conv.inputs, kBytes), filters = rounded_up(m->conv.outputs, kBytes);
+  int64_t channels = braid_launch_round_up(m->conv.inputs, kBytes),
+          filters = braid_launch_round_up(m->conv.outputs, kBytes);
   int64_t inputs = m->windows ? 0 : w->input[1] * w->input[2], outputs = m->results[0] * m->results[1];
   int64_t image_words = m->blocks * inputs * channels, error_words = m->blocks * outputs * filters;
   const int64_t numbers[] = {
@@ -241,14 +234,15 @@ static void add_turned(braid_launch_planner *p, const tensor_product *m, braid_l
   braid_launch_workspace(p, *image);
   add_cleared(p, zeros);
   add_numbers(p, numbers, sizeof numbers / sizeof *numbers);
-  braid_launch_groups(p, larger(braid_launch_ceil_div(larger(image_words, error_words), kGroup), 1), m->windows ? 1 : 2,
-                      1, kGroup);
+  braid_launch_groups(
+      p, braid_launch_larger(braid_launch_ceil_div(braid_launch_larger(image_words, error_words), kGroup), 1),
+      m->windows ? 1 : 2, 1, kGroup);
 }
 
 static braid_launch_piece add_windows(braid_launch_planner *p, const tensor_product *m) {
   const braid_window *w = &m->conv.window;
   bool samples = m->direction == BRAID_LAUNCH_BY_WEIGHTS;
-  int64_t padded = rounded_up(m->channels, kBytes), places = m->results[0] * m->results[1];
+  int64_t padded = braid_launch_round_up(m->channels, kBytes), places = m->results[0] * m->results[1];
   int64_t items = places * (samples ? m->blocks * padded : m->conv.batch * (padded / kBytes));
   braid_launch_piece piece = reserve_words(p, items);
   const int64_t numbers[] = {items,        m->conv.batch, w->input[1],    w->input[2],    w->output[1], w->output[2],
@@ -282,14 +276,14 @@ static void add_geometry(braid_launch_planner *p, const tensor_product *m) {
   const braid_window *w = &m->conv.window;
   bool filter = m->direction == BRAID_LAUNCH_BY_WEIGHTS, back = m->direction == BRAID_LAUNCH_BY_INPUTS;
   const int64_t *source = m->windows || back ? w->output : w->input;
-  int64_t padded = rounded_up(m->channels * m->conv.groups, kBytes), batch = m->conv.batch;
+  int64_t padded = braid_launch_round_up(m->channels * m->conv.groups, kBytes), batch = m->conv.batch;
   int64_t places = source[1] * source[2];
   const int64_t numbers[] = {filter ? padded : places * batch,
                              filter ? m->blocks * padded : batch,
                              filter ? m->channels : m->blocks * places * batch,
                              source[1],
                              source[2],
-                             larger(m->results[1], 1),
+                             braid_launch_larger(m->results[1], 1),
                              m->windows ? 1 : w->kernel[2],
                              m->windows || back ? 1 : w->stride[1],
                              m->windows || back ? 1 : w->stride[2],
@@ -359,7 +353,8 @@ static void add_product(braid_launch_planner *p, const tensor_product *m, const 
     braid_launch_output(p, 0);
   }
   braid_launch_output(p, 1);
-  int64_t lines = m->lines, side = image_side(m, m->wide), padded = rounded_up(m->filters * m->conv.groups, kBytes);
+  int64_t lines = m->lines, side = image_side(m, m->wide),
+          padded = braid_launch_round_up(m->filters * m->conv.groups, kBytes);
   const int64_t first[] = {m->units,  lines,        braid_launch_ceil_div(lines, side), units_per_tile(m, m->wide),
                            m->blocks, m->all_blocks};
   const int64_t last[] = {m->fixed, padded, m->conv.groups, m->stages, m->slice, m->units, m->conv.batch, results};
@@ -369,7 +364,7 @@ static void add_product(braid_launch_planner *p, const tensor_product *m, const 
   add_rounding(p);
   size_t group = p->traits->tensor == BRAID_LAUNCH_TENSOR_WARPGROUPS ? kGroup + 32 : kGroup;
   p->launch->local_bytes = (size_t)tile->slots * slot_bytes(tile);
-  braid_launch_groups(p, rounded_up(image_tiles(m, m->wide), m->cluster), fixed_tiles(m, m->wide),
+  braid_launch_groups(p, braid_launch_round_up(image_tiles(m, m->wide), m->cluster), fixed_tiles(m, m->wide),
                       m->conv.groups * m->slices, group);
   if (joined) add_join(p, m, parts, results);
 }

@@ -22,6 +22,7 @@
  * parameters, gradients and states in groups of as many as there are parameters. */
 #include "base/try.h"
 #include "graph/graph.h"
+#include "tensor/half.h"
 
 static braid_status check_scalar(const braid_infer *infer, size_t index, const char *what) {
   const braid_desc *desc = braid_infer_input(infer, index);
@@ -44,8 +45,8 @@ static braid_status check_gradient(const braid_infer *infer) {
   if (braid_infer_input(infer, infer->node->op->max_inputs - 2) && parameter->dtype != BRAID_F32)
     return braid_infer_fail(infer, "a scale of the loss is for parameters of float32, not of %s",
                             braid_dtype_name(parameter->dtype));
-  bool fits = desc && (desc->dtype == parameter->dtype ||
-                       (parameter->dtype == BRAID_F32 && (desc->dtype == BRAID_F16 || desc->dtype == BRAID_BF16)));
+  bool fits =
+      desc && (desc->dtype == parameter->dtype || (parameter->dtype == BRAID_F32 && braid_dtype_is_half(desc->dtype)));
   if (!fits || !braid_desc_same_shape(desc, parameter))
     return braid_infer_fail(infer, "the gradient differs from the parameter in type or shape");
   return BRAID_OK;

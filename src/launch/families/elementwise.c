@@ -140,7 +140,7 @@ static void choose_numbers(const braid_node_desc *node, elementwise *e) {
 
 static elementwise elementwise_describe(const braid_node_desc *node) {
   elementwise e = {.of = node->inputs[is_op(node, "Where") ? 1 : 0].desc.dtype};
-  e.computed = braid_launch_is_half(e.of) ? BRAID_F32 : e.of;
+  e.computed = braid_dtype_is_half(e.of) ? BRAID_F32 : e.of;
   choose_expression(node, &e);
   choose_numbers(node, &e);
   return e;
@@ -260,11 +260,11 @@ static void elementwise_add_operand(braid_launch_planner *p, const elementwise *
 
 /* Are all operands floats of the output's size or single ones, some of them of 16 bits? Then eight go at a time. */
 static bool is_for_eight(const braid_node_desc *node, const elementwise *e, int first) {
-  bool half = braid_launch_is_half(node->outputs[0].desc.dtype),
+  bool half = braid_dtype_is_half(node->outputs[0].desc.dtype),
        real = braid_launch_is_real(node->outputs[0].desc.dtype);
   for (size_t i = 0; i < e->count; i++) {
     braid_dtype dtype = operand_desc(node, e, first, i)->dtype;
-    half |= braid_launch_is_half(dtype);
+    half |= braid_dtype_is_half(dtype);
     real &= braid_launch_is_real(dtype);
   }
   return half && real;

@@ -50,21 +50,12 @@ typedef struct product {
   braid_launch_piece lefts, rights, offsets;
 } product;
 
-static int64_t larger(int64_t a, int64_t b) {
-  return a > b ? a : b;
-}
-static int64_t smaller(int64_t a, int64_t b) {
-  return a < b ? a : b;
-}
-static int64_t rounded_up(int64_t value, int64_t to) {
-  return braid_launch_ceil_div(value, to) * to;
-}
-
 /* --- operands as words ---------------------------------------------------------------------------------------------
  */
 /* Places of a line: what is read of it up to `most`, without the zeros that the next line begins with. */
 static int64_t line_of(int64_t last, int64_t most, int64_t lead, int64_t results) {
-  return larger(larger(smaller(last, most) + 1, most + 1 - lead), larger(results, 1));
+  return braid_launch_larger(braid_launch_larger(braid_launch_smaller(last, most) + 1, most + 1 - lead),
+                             braid_launch_larger(results, 1));
 }
 
 /* Of the channels as words, of a group. */
@@ -91,7 +82,7 @@ static images forward_images(const braid_convolution *conv) {
 
 /* Places before the error of the first output. */
 static int64_t margin_of(const braid_window *w, int d) {
-  return larger((w->kernel[d] - 1) * w->dilation[d] - w->begin[d], 0);
+  return braid_launch_larger((w->kernel[d] - 1) * w->dilation[d] - w->begin[d], 0);
 }
 
 /* Of the error: outputs at their strides' distance, zeros between them. */
@@ -114,7 +105,7 @@ static images sample_images(const braid_convolution *conv, bool error) {
   images of = {.batch = conv->batch, .channels = error ? conv->outputs : conv->inputs};
   of.per = of.channels / conv->groups;
   for (int i = 0; i < kDims; i++) {
-    int64_t outputs = larger(w->output[i + 1], 1);
+    int64_t outputs = braid_launch_larger(w->output[i + 1], 1);
     of.size[i] = error ? w->output[i + 1] : w->input[i + 1];
     of.phases[i] = of.mul[i] = of.div[i] = 1, of.begin[i] = error ? 0 : w->begin[i + 1];
     of.l[i] = error ? outputs : (outputs - 1) * w->stride[i + 1] + (w->kernel[i + 1] - 1) * w->dilation[i + 1] + 1;
@@ -143,7 +134,7 @@ static void arrange_begin(braid_launch_planner *p, const product *m, const char 
 }
 
 static braid_launch_piece reserve_words(braid_launch_planner *p, int64_t words) {
-  return braid_launch_reserve(p, larger(words, 1), 1, sizeof(int32_t));
+  return braid_launch_reserve(p, braid_launch_larger(words, 1), 1, sizeof(int32_t));
 }
 
 /* Right operand of the products that sum over channels; `room` words may be read behind the last column. */
@@ -169,7 +160,7 @@ static void add_channel_words(braid_launch_planner *p, product *m, size_t input,
 static braid_launch_piece add_sample_words(braid_launch_planner *p, const product *m, size_t input, const images *of,
                                            int64_t wide, int64_t room) {
   int64_t lines = m->conv.groups * of->words * of->l[0];
-  int64_t words = lines * of->l[1] * rounded_up(of->per, wide), items = m->spread ? words : lines;
+  int64_t words = lines * of->l[1] * braid_launch_round_up(of->per, wide), items = m->spread ? words : lines;
   braid_launch_piece piece = reserve_words(p, words + room);
   arrange_begin(p, m, "samples_as_words");
   braid_launch_input(p, input);
@@ -185,7 +176,7 @@ static braid_launch_piece add_sample_words(braid_launch_planner *p, const produc
 static void add_window_words(braid_launch_planner *p, product *m, int64_t wide, int64_t room) {
   const braid_window *w = &m->conv.window;
   images *of = &m->right;
-  for (int d = 0; d < kDims; d++) of->l[d] = larger(w->output[d + 1], 1), of->mul[d] = w->stride[d + 1];
+  for (int d = 0; d < kDims; d++) of->l[d] = braid_launch_larger(w->output[d + 1], 1), of->mul[d] = w->stride[d + 1];
   int64_t items = m->conv.groups * of->words * of->l[0];
   m->rights = reserve_words(p, items * of->l[1] * wide + room);
   const int64_t numbers[] = {items, wide, w->kernel[1], w->kernel[2], w->dilation[1], w->dilation[2]};
@@ -203,8 +194,8 @@ static void add_weights(braid_launch_planner *p, product *m, int64_t wide) {
   int64_t words = m->right.words, all = m->conv.groups * panels * words * taps * wide;
   int64_t runs = braid_launch_ceil_div(words, kPackRun), items = m->spread ? all : m->conv.groups * panels * runs;
   m->lefts = reserve_words(p, all);
-  const int64_t numbers[] = {
-      items, m->conv.outputs / m->conv.groups, m->conv.inputs / m->conv.groups, taps, wide, kPackRun, larger(runs, 1)};
+  const int64_t numbers[] = {items,    m->conv.outputs / m->conv.groups, m->conv.inputs / m->conv.groups, taps, wide,
+                             kPackRun, braid_launch_larger(runs, 1)};
   arrange_begin(p, m, "pack_weights");
   braid_launch_input(p, 1);
   braid_launch_workspace(p, m->lefts);
@@ -222,8 +213,8 @@ static void add_offsets(braid_launch_planner *p, product *m) {
     words = (int64_t)(braid_dtype_size(p->node->outputs[1].desc.dtype) / sizeof(uint32_t));
   const int64_t numbers[] = {m->inner,
                              filter ? image * m->right_wide : of->phases[0] * of->phases[1] * phase,
-                             larger(filter ? w->output[2] : w->kernel[2], 1),
-                             larger(filter ? braid_window_outputs(w) : braid_window_volume(w), 1),
+                             braid_launch_larger(filter ? w->output[2] : w->kernel[2], 1),
+                             braid_launch_larger(filter ? braid_window_outputs(w) : braid_window_volume(w), 1),
                              m->direction == BRAID_LAUNCH_BY_INPUTS ? w->begin[1] + of->begin[0] : 0,
                              m->direction == BRAID_LAUNCH_BY_INPUTS ? w->begin[2] + of->begin[1] : 0,
                              m->windows ? 1
@@ -238,13 +229,14 @@ static void add_offsets(braid_launch_planner *p, product *m) {
                              phase,
                              filter ? of->l[1] * m->right_wide : of->l[1],
                              filter ? m->right_wide : 1};
-  m->offsets = braid_launch_reserve(p, larger(m->inner, 1), 1, p->wide ? sizeof(int64_t) : sizeof(int32_t));
+  m->offsets =
+      braid_launch_reserve(p, braid_launch_larger(m->inner, 1), 1, p->wide ? sizeof(int64_t) : sizeof(int32_t));
   arrange_begin(p, m, "find_offsets");
   braid_launch_workspace(p, m->offsets);
   braid_launch_output(p, 1);
   braid_launch_int(p, words);
   for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) braid_launch_index(p, numbers[i]);
-  braid_launch_range(p, larger(m->inner, words));
+  braid_launch_range(p, braid_launch_larger(m->inner, words));
 }
 
 /* `high`: rows of a panel of the left operand, words of a step of k. `wide`: channels of a block of the right one that
@@ -298,10 +290,10 @@ static product product_of(const braid_node_desc *node, const braid_convolution *
 /* Words of the largest piece of the workspace, or a bound of them. */
 static int64_t most_words(const product *m) {
   bool filter = m->direction == BRAID_LAUNCH_BY_WEIGHTS;
-  int64_t right =
-      filter ? m->right.words * m->right.l[0] * m->right.l[1] * rounded_up(m->right.per, kWidest) : plane_of(&m->right);
-  int64_t weights = rounded_up(m->rows, kWidest) * m->inner;
-  return m->conv.groups * larger(right, weights) + kRoom;
+  int64_t right = filter ? m->right.words * m->right.l[0] * m->right.l[1] * braid_launch_round_up(m->right.per, kWidest)
+                         : plane_of(&m->right);
+  int64_t weights = braid_launch_round_up(m->rows, kWidest) * m->inner;
+  return m->conv.groups * braid_launch_larger(right, weights) + kRoom;
 }
 
 /* --- results -------------------------------------------------------------------------------------------------------
@@ -382,7 +374,7 @@ static int64_t tile_slices(const braid_launch_traits *traits, const braid_launch
       braid_launch_ceil_div(m->rows, tile->rows) * braid_launch_ceil_div(m->columns, tile->columns) * m->conv.groups;
   while (!traits->knobs.slices && tiles * slices < (int64_t)traits->compute_units &&
          *slice >= 2 * kLeastSteps * tile->depth) {
-    *slice = rounded_up(braid_launch_ceil_div(*slice, 2), tile->depth);
+    *slice = braid_launch_round_up(braid_launch_ceil_div(*slice, 2), tile->depth);
     slices = braid_launch_ceil_div(m->inner, *slice);
   }
   if (*slice > most) *slice = most / tile->depth * tile->depth;
@@ -409,7 +401,7 @@ static void product_add_tiles(braid_launch_planner *p, variant v, product *m) {
   int64_t slices = tile_slices(p->traits, &tile, m, &slice);
   braid_launch_piece parts = reserve_parts(p, slices);
   m->spread = true;
-  arrange(p, m, rounded_up(larger(m->rows, 1), 4), larger(m->right.per, 1), 0);
+  arrange(p, m, braid_launch_round_up(braid_launch_larger(m->rows, 1), 4), braid_launch_larger(m->right.per, 1), 0);
   product_begin(p, m, "tiles");
   add_tile_options(p, &tile);
   braid_launch_workspace(p, m->lefts);
@@ -419,15 +411,15 @@ static void product_add_tiles(braid_launch_planner *p, variant v, product *m) {
   const int64_t numbers[] = {m->rows,
                              m->columns,
                              m->inner,
-                             rounded_up(larger(m->rows, 1), 4),
+                             braid_launch_round_up(braid_launch_larger(m->rows, 1), 4),
                              m->left_plane,
                              m->right_plane,
                              m->conv.groups,
-                             larger(results[1] * results[2], 1),
-                             filter ? m->right_wide : larger(results[2], 1),
+                             braid_launch_larger(results[1] * results[2], 1),
+                             filter ? m->right_wide : braid_launch_larger(results[2], 1),
                              m->right.l[0],
                              m->right.l[1],
-                             larger(m->right.per, 1),
+                             braid_launch_larger(m->right.per, 1),
                              braid_window_volume(w),
                              w->kernel[2],
                              w->dilation[1],
@@ -447,9 +439,10 @@ static void product_add_tiles(braid_launch_planner *p, variant v, product *m) {
 static braid_launch_panel panel_for(const braid_launch_traits *traits, int64_t rows, int64_t columns) {
   int64_t width = braid_launch_panel_of(traits).width, sums = width >= 16 ? kSumsOf16 : kSumsOf8;
   int64_t most = width >= 16 ? 4 : 2, vectors = braid_launch_ceil_div(columns, width);
-  vectors = vectors < 1 ? 1 : smaller(vectors, most);
-  int64_t high = smaller(sums / vectors, kSumsOf8), panels = braid_launch_ceil_div(larger(rows, 1), high);
-  return (braid_launch_panel){braid_launch_ceil_div(larger(rows, 1), panels), vectors, width};
+  vectors = vectors < 1 ? 1 : braid_launch_smaller(vectors, most);
+  int64_t high = braid_launch_smaller(sums / vectors, kSumsOf8),
+          panels = braid_launch_ceil_div(braid_launch_larger(rows, 1), high);
+  return (braid_launch_panel){braid_launch_ceil_div(braid_launch_larger(rows, 1), panels), vectors, width};
 }
 
 static void product_add_panels(braid_launch_planner *p, product *m) {
@@ -463,14 +456,14 @@ static void product_add_panels(braid_launch_planner *p, product *m) {
                                : m->right.batch * m->right.l[0] * m->right.l[1];
   braid_launch_panel panel = panel_for(p->traits, m->rows, columns);
   int64_t across = panel.vectors * panel.width, tiles = braid_launch_ceil_div(columns, across);
-  int64_t wide = m->windows ? rounded_up(columns, panel.width) : across;
-  int64_t slice = smaller(larger(m->inner, 1), BRAID_INTEGER_PRODUCTS / m->quad);
-  int64_t slices = larger(braid_launch_ceil_div(m->inner, slice), 1);
+  int64_t wide = m->windows ? braid_launch_round_up(columns, panel.width) : across;
+  int64_t slice = braid_launch_smaller(braid_launch_larger(m->inner, 1), BRAID_INTEGER_PRODUCTS / m->quad);
+  int64_t slices = braid_launch_larger(braid_launch_ceil_div(m->inner, slice), 1);
   int64_t panels = braid_launch_ceil_div(m->rows, panel.rows);
   int64_t share = filter && !m->windows ? braid_launch_ceil_div(taps, braid_launch_ceil_div(taps, kMostShare)) : 1;
   if (filter && !m->windows) tiles *= braid_launch_ceil_div(taps, share);
-  int64_t chunk = smaller(braid_launch_chunk(p->traits, panels, tiles * m->conv.groups * slices),
-                          share > 1 ? kMostPanels / share : kMostPanels);
+  int64_t chunk = braid_launch_smaller(braid_launch_chunk(p->traits, panels, tiles * m->conv.groups * slices),
+                                       share > 1 ? kMostPanels / share : kMostPanels);
   braid_launch_piece parts = reserve_parts(p, slices);
   arrange(p, m, panel.rows, wide, across);
   product_begin(p, m, "panels");

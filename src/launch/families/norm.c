@@ -46,7 +46,7 @@ static const char *image_option(const braid_node_desc *node) {
 /* Images (the first `images` inputs and output 0) are of float32 or 16 bits, all else of float32. */
 static bool match_images(const braid_node_desc *node, size_t images, char *why, size_t why_bytes) {
   braid_dtype dtype = node->inputs[0].desc.dtype;
-  if (!braid_launch_is_half(dtype)) return braid_launch_match_float(node, why, why_bytes);
+  if (!braid_dtype_is_half(dtype)) return braid_launch_match_float(node, why, why_bytes);
   for (size_t i = 0; i < node->input_count + node->output_count; i++) {
     bool input = i < node->input_count;
     const braid_operand *operand = input ? &node->inputs[i] : &node->outputs[i - node->input_count];
@@ -69,7 +69,7 @@ static bool batch_grad_match(const braid_node_desc *node, char *why, size_t why_
 /* Those of float32 are reduce's. */
 static bool bias_match(const braid_node_desc *node, char *why, size_t why_bytes) {
   braid_dtype dtype = node->inputs[0].desc.dtype;
-  return braid_launch_is_half(dtype) ||
+  return braid_dtype_is_half(dtype) ||
          braid_launch_refuse(why, why_bytes, "for 16 bits, not for %s", braid_dtype_name(dtype));
 }
 

@@ -24,7 +24,7 @@ static bool optimizer_match(const braid_node_desc *node, char *why, size_t why_b
     braid_dtype dtype = node->inputs[i].desc.dtype;
     bool number = i == 2 || i == o.step || i == o.guard || i == o.scale;
     bool fits = i == 1        ? braid_launch_is_real(dtype)
-                : i == o.copy ? braid_launch_is_half(dtype)
+                : i == o.copy ? braid_dtype_is_half(dtype)
                               : dtype == BRAID_F32 || (number && (dtype == BRAID_I32 || dtype == BRAID_I64));
     if (node->inputs[i].present && !fits)
       return braid_launch_refuse(why, why_bytes, "input %zu is %s", i, braid_dtype_name(dtype));

@@ -33,7 +33,7 @@ static void max_pool_layouts(const braid_node_desc *node, braid_layout *inputs, 
 
 /* One number for each channel lies in either order; 16 bits are most often for readers that want channels last. */
 static void global_grad_layouts(const braid_node_desc *node, braid_layout *inputs, braid_layout *outputs) {
-  if (braid_launch_is_half(node->inputs[0].desc.dtype)) inputs[0] = BRAID_LAYOUT_BHWC;
+  if (braid_dtype_is_half(node->inputs[0].desc.dtype)) inputs[0] = BRAID_LAYOUT_BHWC;
   braid_launch_follow_channels(node, inputs, outputs);
 }
 

@@ -179,12 +179,6 @@ bool braid_md_equal(const braid_md *a, const braid_md *b) {
   return equal;
 }
 
-uint64_t braid_dnnl_mix(uint64_t key, const void *data, size_t bytes) { /* FNV-1a */
-  const uint8_t *at = data;
-  for (size_t i = 0; i < bytes; i++) key = (key ^ at[i]) * 1099511628211u;
-  return key;
-}
-
 uint64_t braid_md_mix(uint64_t key, const braid_md *md) {
   made_md made;
   if (md_make(md, &made) != dnnl_success) return key;

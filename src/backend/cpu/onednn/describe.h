@@ -47,7 +47,6 @@ size_t braid_md_bytes(const braid_md *md);
 bool braid_md_equal(const braid_md *a, const braid_md *b);
 /* A number that tells memory that lies differently. */
 uint64_t braid_md_mix(uint64_t key, const braid_md *md);
-uint64_t braid_dnnl_mix(uint64_t key, const void *data, size_t bytes);
 /* Packs filters for a Winograd convolution of oneDNN; false, and nothing is done: `to` is something else. */
 bool braid_md_pack_winograd(const braid_md *from, const braid_md *to, const float *data, float *out);
 dnnl_status_t braid_md_memory(const braid_md *md, void *data, dnnl_memory_t *out);

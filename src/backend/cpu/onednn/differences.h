@@ -19,6 +19,7 @@ typedef bool braid_dnnl_accepts(dnnl_primitive_desc_t implementation, const void
 
 #if DNNL_VERSION_MAJOR == 2
 #include "backend/cpu/onednn/winograd.h"
+#include "base/fnv.h"
 /* === version 2 =====================================================================================================
  */
 static inline dnnl_status_t md_make(const braid_md *md, made_md *out) {
@@ -39,19 +40,19 @@ static inline uint64_t md_mix(uint64_t key, braid_md_ref md) {
   size_t bytes = (size_t)md->ndims * sizeof *md->dims;
   int64_t head[] = {
       md->ndims, md->data_type, md->offset0, md->format_kind, (int64_t)md->extra.flags, md->extra.compensation_mask};
-  key = braid_dnnl_mix(key, head, sizeof head);
-  key = braid_dnnl_mix(key, md->dims, bytes);
-  key = braid_dnnl_mix(key, md->padded_dims, bytes);
-  key = braid_dnnl_mix(key, md->padded_offsets, bytes);
+  key = braid_fnv_mix(key, head, sizeof head);
+  key = braid_fnv_mix(key, md->dims, bytes);
+  key = braid_fnv_mix(key, md->padded_dims, bytes);
+  key = braid_fnv_mix(key, md->padded_offsets, bytes);
   if (md->format_kind == dnnl_format_kind_wino) { /* all members are 4 bytes but the last */
     const dnnl_wino_desc_t *w = &md->format_desc.wino_desc;
-    return braid_dnnl_mix(key, w, offsetof(dnnl_wino_desc_t, size) / sizeof(int) * sizeof(int));
+    return braid_fnv_mix(key, w, offsetof(dnnl_wino_desc_t, size) / sizeof(int) * sizeof(int));
   }
   const dnnl_blocking_desc_t *b = &md->format_desc.blocking;
   size_t blocks = (size_t)b->inner_nblks * sizeof *b->inner_blks;
-  key = braid_dnnl_mix(key, b->strides, bytes);
-  key = braid_dnnl_mix(key, b->inner_blks, blocks);
-  return braid_dnnl_mix(key, b->inner_idxs, blocks);
+  key = braid_fnv_mix(key, b->strides, bytes);
+  key = braid_fnv_mix(key, b->inner_blks, blocks);
+  return braid_fnv_mix(key, b->inner_idxs, blocks);
 }
 
 /* Version 3 has no Winograd's algorithm for float on x86-64, and so no order of filters for it. */
@@ -155,13 +156,13 @@ static inline uint64_t md_mix(uint64_t key, braid_md_ref md) {
   DNNL(memory_desc_query)(md, dnnl_query_data_type, &type);
   DNNL(memory_desc_query)(md, dnnl_query_format_kind, &format);
   DNNL(memory_desc_query)(md, dnnl_query_inner_nblks_s32, &blocks);
-  key = braid_dnnl_mix(key, (int64_t[]){rank, type, format, blocks}, 4 * sizeof(int64_t));
+  key = braid_fnv_mix(key, (int64_t[]){rank, type, format, blocks}, 4 * sizeof(int64_t));
   for (size_t i = 0; i < sizeof kLists / sizeof *kLists; i++)
     if (DNNL(memory_desc_query)(md, kLists[i], &list) == dnnl_success)
-      key = braid_dnnl_mix(key, *list, (size_t)rank * sizeof **list);
+      key = braid_fnv_mix(key, *list, (size_t)rank * sizeof **list);
   for (size_t i = 0; i < sizeof kBlocks / sizeof *kBlocks; i++)
     if (DNNL(memory_desc_query)(md, kBlocks[i], &list) == dnnl_success)
-      key = braid_dnnl_mix(key, *list, (size_t)blocks * sizeof **list);
+      key = braid_fnv_mix(key, *list, (size_t)blocks * sizeof **list);
   return key;
 }
 

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/fnv.h"
 #include "base/try.h"
 #include "base/vector.h"
 
@@ -235,12 +236,12 @@ braid_status braid_dnnl_reorder(braid_dnnl *program, int from, int to) {
 void braid_dnnl_list_packings(const void *state, braid_query *query) {
   const braid_dnnl *program = state;
   if (!program->packing_count) return;
-  uint64_t key = 14695981039346656037u;
+  uint64_t key = BRAID_FNV_START;
   for (size_t i = 0; i < program->packing_count; i++) {
     const packing *p = &program->packings[i];
     const memory *to = &program->memories[p->to];
     key = braid_md_mix(braid_md_mix(key, &p->from), &to->desc);
-    key = braid_dnnl_mix(key, (uint64_t[]){p->offset, to->offset}, 2 * sizeof(uint64_t));
+    key = braid_fnv_mix(key, (uint64_t[]){p->offset, to->offset}, 2 * sizeof(uint64_t));
   }
   query->packings[query->packing_count++] = (braid_packing){program->packed_input, program->packed_bytes, key};
 }

@@ -12,6 +12,7 @@
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/quantized/bytes_isa.h"
 #include "base/checked.h"
+#include "base/fnv.h"
 #include "base/try.h"
 #include "graph/geometry.h"
 #include "graph/ops/qlinear.h"
@@ -338,10 +339,9 @@ static braid_status product_prepare(const braid_allocator *allocator, integer_pr
 static void list_packings(const void *state, braid_query *query) {
   const integer_product *p = state;
   if (!p->packed) return;
-  uint64_t key = 14695981039346656037u; /* FNV-1a of what lay_weights depends on */
   const int64_t shape[] = {p->convolves, p->weight_rows, p->inner, p->padded, (int64_t)p->zero_bytes};
-  for (size_t i = 0; i < sizeof shape; i++) key = (key ^ ((const uint8_t *)shape)[i]) * 1099511628211u;
-  for (size_t i = 0; i < p->zero_bytes; i++) key = (key ^ ((const uint8_t *)p->zeros)[i]) * 1099511628211u;
+  uint64_t key = braid_fnv_mix(BRAID_FNV_START, shape, sizeof shape);
+  key = braid_fnv_mix(key, p->zeros, p->zero_bytes);
   query->packings[query->packing_count++] =
       (braid_packing){(uint32_t)p->at.right, (size_t)p->weight_rows * (size_t)p->padded * sizeof(int16_t), key};
 }

@@ -13,6 +13,7 @@
 #include "backend/cpu/quantized/qlinear.h"
 #include "backend/cpu/quantized/scales.h"
 #include "base/checked.h"
+#include "base/fnv.h"
 #include "base/try.h"
 #include "graph/geometry.h"
 #include "graph/ops/qlinear.h"
@@ -158,12 +159,11 @@ static size_t packed_bytes(const braid_qlinear *p) {
 
 static void list_packings(const void *state, braid_query *query) {
   const braid_qlinear *p = state;
-  uint64_t key = 14695981039346656037u; /* FNV-1a of what packing depends on */
   const int64_t shape[] = {
       3,          p->convolves,  p->conv.groups, p->inner,     braid_qlinear_taps(p),
       p->filters, p->dot_packed, p->lines,       p->depthwise, braid_attr_int(p->node->attrs, "transB", 0)};
-  for (size_t i = 0; i < sizeof shape; i++) key = (key ^ ((const uint8_t *)shape)[i]) * 1099511628211u;
-  for (int64_t i = 0; p->w_zeros && i < p->conv.outputs; i++) key = (key ^ (uint16_t)p->w_zeros[i]) * 1099511628211u;
+  uint64_t key = braid_fnv_mix(BRAID_FNV_START, shape, sizeof shape);
+  if (p->w_zeros) key = braid_fnv_mix(key, p->w_zeros, (size_t)p->conv.outputs * sizeof *p->w_zeros);
   query->packings[query->packing_count++] = (braid_packing){BRAID_QLINEAR_W, packed_bytes(p), key};
 }
 

@@ -90,6 +90,7 @@ braid_status braid_ref_recurrent_check(bool fits) {
 #define RUN_CELL braid_cell_run_f64
 #define RUN_RESET braid_cell_reset_f64
 #include "backend/cpu/recurrent/recurrent_template.h"
+#include "base/fnv.h"
 
 /* A constant of the type computed in, whose packed form has a size. */
 static bool is_packed(const braid_node_desc *node, size_t input) {
@@ -162,10 +163,9 @@ static bool in_double(const recurrent_state *s) {
 
 static void add_packing(const recurrent_state *s, uint32_t input, int64_t inner, int64_t first, braid_query *query) {
   const int64_t shape[] = {s->r.directions, s->r.gates, first, s->r.hidden, inner, in_double(s)};
-  uint64_t key = 14695981039346656037u; /* FNV-1a of what the packed form depends on */
-  for (size_t i = 0; i < sizeof shape; i++) key = (key ^ ((const uint8_t *)shape)[i]) * 1099511628211u;
   size_t bytes = (size_t)(s->r.directions * s->r.gates * s->panels * inner) * BRAID_CELL_BYTES;
-  query->packings[query->packing_count++] = (braid_packing){input, bytes, key};
+  query->packings[query->packing_count++] =
+      (braid_packing){input, bytes, braid_fnv_mix(BRAID_FNV_START, shape, sizeof shape)};
 }
 
 static void forward_list_packings(const void *state, braid_query *query) {

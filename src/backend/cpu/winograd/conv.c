@@ -18,6 +18,7 @@
 #include "backend/cpu/winograd/filters_isa.h"
 #include "backend/cpu/winograd/tiles_isa.h"
 #include "base/checked.h"
+#include "base/fnv.h"
 #include "graph/geometry.h"
 #include "tensor/layout.h"
 
@@ -163,11 +164,10 @@ static braid_status conv_create(const braid_allocator *allocator, const braid_no
  */
 static void conv_list_packings(const void *state, braid_query *query) {
   const winograd *c = state;
-  uint64_t key = 14695981039346656037u; /* FNV-1a of what the packed form depends on */
   const int64_t shape[] = {kPoints, c->conv.inputs, c->conv.outputs};
-  for (size_t i = 0; i < sizeof shape; i++) key = (key ^ ((const uint8_t *)shape)[i]) * 1099511628211u;
   size_t bytes = (size_t)(c->panels * kPoints * c->conv.inputs) * BRAID_GEMM_PANEL_BYTES;
-  query->packings[query->packing_count++] = (braid_packing){1, bytes, key};
+  query->packings[query->packing_count++] =
+      (braid_packing){1, bytes, braid_fnv_mix(BRAID_FNV_START, shape, sizeof shape)};
 }
 
 static braid_status conv_pack(const braid_node_desc *node, void *state, uint32_t input, const void *plain,
