@@ -189,6 +189,7 @@ static void release_left(braid_cl_context *context) {
 static void context_destroy(braid_cl_context *context) {
   const braid_cl_api *cl = context->cl;
   release_left(context);
+  __atomic_store_n(&context->lost, 0, __ATOMIC_RELEASE); /* no command is left to wait for: these are freed at once */
   braid_cl_programs_release(context);
   braid_cl_memory_release(context);
   if (context->context) cl->ReleaseContext(context->context);

@@ -6,6 +6,7 @@
 
 #include "backend/cpu/onednn/describe.h"
 #include "backend/cpu/onednn/library.h"
+#include "base/fnv.h"
 
 /* A description of memory made from a braid_md, to be dropped; `ref` is what functions take. */
 typedef struct made_md {
@@ -19,7 +20,6 @@ typedef bool braid_dnnl_accepts(dnnl_primitive_desc_t implementation, const void
 
 #if DNNL_VERSION_MAJOR == 2
 #include "backend/cpu/onednn/winograd.h"
-#include "base/fnv.h"
 /* === version 2 =====================================================================================================
  */
 static inline dnnl_status_t md_make(const braid_md *md, made_md *out) {
