@@ -1,0 +1,30 @@
+/* The daemon that serves models to tenants over HTTP and gRPC (docs/serving.md): in the braid command, not in libbraid.
+ *
+ * A server owns its devices, models, tenants and threads. All functions may be called by any thread. */
+#ifndef BRAID_SERVE_H
+#define BRAID_SERVE_H
+
+#include "braid/log.h"
+#include "braid/status.h"
+
+typedef struct braid_server braid_server;
+
+typedef struct braid_server_options {
+  const char *config;   /* path of the YAML file */
+  int port, grpc_port;  /* in place of the file's; 0: the file's; -1: any that is free */
+  const braid_log *log; /* NULL: silent */
+} braid_server_options;
+
+/* Reads the configuration, opens devices and sockets, and begins to load the models; returns before they are loaded.
+ * INVALID_FILE, NOT_FOUND: the configuration; IO: a socket or file; UNSUPPORTED: built without the libraries. */
+BRAID_MUST_CHECK braid_status braid_server_create(const braid_server_options *options, braid_server **out);
+/* Where it listens; 0: it does not. */
+int braid_server_port(const braid_server *server);
+int braid_server_grpc_port(const braid_server *server);
+/* How many models are loaded, and how many could not be. */
+void braid_server_models(braid_server *server, size_t *out_loading, size_t *out_ready, size_t *out_broken);
+/* Takes no more requests, lets those that it has end within `grace_ns`, cancels the others, and frees all. NULL is
+ * allowed. */
+void braid_server_destroy(braid_server *server, int64_t grace_ns);
+
+#endif

@@ -1,0 +1,108 @@
+/* Models of the daemon: loaded, planned for the batch sizes that runs have, and unloaded.
+ *
+ * A model is reference counted: requests hold it, so that unloading waits for nobody. Plans are made per shape of a row
+ * and per batch (1, 2, 4, ... max_batch) when they are first needed, and share their weights; each instance of a device
+ * has an execution of its own. Whether rows may share a run is tried when the model is loaded: rows of random numbers
+ * must give the same bits in a batch as alone (config's batch_bits). */
+#ifndef BRAID_SERVE_MODEL_H
+#define BRAID_SERVE_MODEL_H
+
+#include <pthread.h>
+
+#include "braid/graph.h"
+#include "braid/machine.h"
+#include "serve/config.h"
+#include "serve/request.h"
+
+enum { BRAID_SERVE_PLANS = 64, BRAID_SERVE_INSTANCES = 16 };
+
+/* A device of the configuration: its instances run side by side. */
+typedef struct braid_serve_device {
+  const braid_serve_device_config *config;
+  braid_registry *registry;
+  braid_machine *machines[BRAID_SERVE_INSTANCES];
+  size_t instance_count;
+} braid_serve_device;
+
+/* Measured times of a plan's runs. */
+typedef struct braid_serve_times {
+  double mean_ns, deviation_ns; /* moving averages over about 32 runs */
+  uint64_t runs;
+} braid_serve_times;
+
+/* A model's plan for inputs of one shape. */
+typedef struct braid_serve_plan {
+  int64_t batch;                                 /* rows of a run */
+  int64_t dims[BRAID_SERVE_PORTS][BRAID_MAX_RANK]; /* of inputs, with the batch first where the model takes batches */
+  int ranks[BRAID_SERVE_PORTS];
+  braid_plan *plans[BRAID_SERVE_INSTANCES];
+  braid_execution *executions[BRAID_SERVE_INSTANCES];
+  void *inputs[BRAID_SERVE_INSTANCES][BRAID_SERVE_PORTS]; /* where rows are gathered; NULL until then */
+  void *outputs[BRAID_SERVE_INSTANCES][BRAID_SERVE_PORTS];
+  braid_serve_times times;
+  int64_t used_ns;
+  int users; /* runs that use it now */
+} braid_serve_plan;
+
+typedef enum braid_serve_state {
+  BRAID_SERVE_UNLOADED = 0,
+  BRAID_SERVE_LOADING,
+  BRAID_SERVE_READY,
+  BRAID_SERVE_BROKEN /* loading failed: `reason` */
+} braid_serve_state;
+
+typedef struct braid_serve_port {
+  char name[BRAID_SERVE_NAME];
+  braid_dtype dtype;
+  int rank;
+  int64_t dims[BRAID_MAX_RANK]; /* -1: any; the batch is the first where the model takes batches */
+} braid_serve_port;
+
+struct braid_serve_model {
+  const braid_serve_model_config *config;
+  braid_serve_device *device;
+  int references; /* atomic; the daemon has one */
+  braid_graph *graph;
+  braid_weights *weights[BRAID_SERVE_INSTANCES];
+  braid_serve_port inputs[BRAID_SERVE_PORTS], outputs[BRAID_SERVE_PORTS];
+  size_t input_count, output_count;
+  int64_t max_batch; /* 1: rows never share a run */
+  bool batched;      /* the first dimension of every input and output counts rows */
+  char batching[256]; /* what was found when it was loaded, a sentence */
+  pthread_mutex_t lock; /* of the plans */
+  braid_serve_plan *plans[BRAID_SERVE_PLANS];
+  size_t plan_count;
+};
+
+braid_status braid_serve_device_open(const braid_serve_device_config *config, braid_serve_device *out);
+void braid_serve_device_close(braid_serve_device *device);
+
+/* Loads and tries it; takes seconds. */
+braid_status braid_serve_model_load(const braid_serve_model_config *config, braid_serve_device *device,
+                                    braid_serve_model **out);
+void braid_serve_model_retain(braid_serve_model *model);
+void braid_serve_model_release(braid_serve_model *model); /* NULL is allowed */
+/* Of its weights, packed or not, and of the memory of its plans. */
+size_t braid_serve_model_bytes(braid_serve_model *model);
+
+/* Shapes of a request's inputs against the model's ports: sets request->rows. INVALID with a sentence. */
+braid_serve_verdict braid_serve_model_check(braid_serve_model *model, braid_serve_request *request);
+/* The plan for `batch` rows of the request's shapes; made now where there is none, which takes milliseconds to seconds.
+ * Failures are the request's verdict. Held (users) until braid_serve_plan_drop. */
+braid_serve_verdict braid_serve_plan_get(braid_serve_model *model, braid_serve_request *request, int64_t batch,
+                                         braid_serve_plan **out);
+void braid_serve_plan_drop(braid_serve_model *model, braid_serve_plan *plan);
+/* What a run of `rows` rows of these shapes takes, as measured: mean and what few runs exceed (mean + 4 deviations).
+ * `rows` are rounded up to a batch. */
+void braid_serve_plan_predict(braid_serve_model *model, const braid_serve_plan *like, int64_t rows, double *out_mean_ns,
+                              double *out_most_ns);
+/* The smallest batch that holds the rows. */
+int64_t braid_serve_model_batch(const braid_serve_model *model, int64_t rows);
+/* Whether rows of both may share a run. */
+bool braid_serve_same_shapes(const braid_serve_request *a, const braid_serve_request *b);
+/* Runs requests together on an instance: gathers rows, runs, gives each its outputs and its verdict. Cancels the run
+ * when the daemon's `stop` asks for it, all clients have gone or their deadlines have passed. */
+void braid_serve_plan_run(braid_serve_model *model, braid_serve_plan *plan, size_t instance,
+                          braid_serve_request *requests);
+
+#endif

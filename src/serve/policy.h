@@ -1,0 +1,54 @@
+/* What the daemon decides, over plain numbers: it touches no device and no clock, so the cluster's simulator and tests
+ * drive the same code in virtual time. Times in nanoseconds on one clock. */
+#ifndef BRAID_SERVE_POLICY_H
+#define BRAID_SERVE_POLICY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* A request that waits. */
+typedef struct braid_serve_waiting {
+  int64_t arrived_ns;
+  int64_t deadline_ns; /* 0: none */
+  int64_t due_ns;      /* the deadline, or when it would be due without one: what equals are ordered by */
+  int rank;            /* 1 is the most urgent; tenants that are over their share come behind all others (rank + 10) */
+  int64_t rows;
+  size_t group;        /* only requests of one group (model and shapes) share a run */
+  int64_t most_rows;   /* that a run of its group has */
+  double delay_ns;     /* how long it may wait for others */
+  double alone_ns, most_ns; /* what its run takes: mean, and what few exceed */
+} braid_serve_waiting;
+
+/* What a run of `rows` rows of a group takes at most, as few exceed it. */
+typedef double braid_serve_forecast(const void *context, size_t group, int64_t rows);
+
+/* Whether `a` goes before `b`: by rank, then by what is due first, then by arrival. */
+bool braid_serve_before(const braid_serve_waiting *a, const braid_serve_waiting *b);
+
+typedef struct braid_serve_admission {
+  bool admitted;
+  int64_t end_ns; /* when it is expected to end at the latest */
+} braid_serve_admission;
+/* A request that comes now: after those that go before it and what is running, on `instances` side by side, of which
+ * the first is free at `free_ns`. Those of its own group share runs. */
+braid_serve_admission braid_serve_admit(const braid_serve_waiting *waiting, size_t count,
+                                        const braid_serve_waiting *request, int64_t now_ns, int64_t free_ns,
+                                        size_t instances, braid_serve_forecast *forecast, const void *context);
+
+enum { BRAID_SERVE_TOGETHER = 64 };
+typedef struct braid_serve_choice {
+  size_t count;                        /* 0: nothing to run now */
+  size_t members[BRAID_SERVE_TOGETHER]; /* indices of waiting requests, the first decides */
+  int64_t rows;
+  int64_t wake_ns; /* with nothing to run: when to ask again; 0: when something comes */
+} braid_serve_choice;
+/* The run to start now on a free instance. Requests whose deadline cannot be met any more are to be taken out before
+ * (braid_serve_is_late). The most urgent one's run takes in others of its group, in their order, as long as no deadline
+ * in the run is missed for it. */
+braid_serve_choice braid_serve_choose(const braid_serve_waiting *waiting, size_t count, int64_t now_ns,
+                                      braid_serve_forecast *forecast, const void *context);
+/* Whether a run that starts now would end after the deadline. */
+bool braid_serve_is_late(const braid_serve_waiting *waiting, int64_t now_ns);
+
+#endif

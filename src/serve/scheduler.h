@@ -1,0 +1,40 @@
+/* The daemon's scheduler: requests wait here, are admitted, batched and run, on each device by its instances' threads. */
+#ifndef BRAID_SERVE_SCHEDULER_H
+#define BRAID_SERVE_SCHEDULER_H
+
+#include "serve/model.h"
+#include "serve/tenant.h"
+
+typedef struct braid_serve_scheduler braid_serve_scheduler;
+
+/* A decision that was made, for the page and for whoever asks. */
+typedef struct braid_serve_decision {
+  uint64_t number;
+  int64_t at_ns; /* since the epoch */
+  char model[BRAID_SERVE_NAME], tenant[BRAID_SERVE_NAME];
+  braid_serve_verdict verdict;
+  int64_t rows, batch;
+  int64_t waited_ns, ran_ns, predicted_ns;
+  char text[BRAID_SERVE_DETAIL];
+} braid_serve_decision;
+
+typedef struct braid_serve_load {
+  int64_t waiting, waiting_rows, running;
+  double busy; /* of late, 0 to 1, a second's average over instances */
+  uint64_t runs, rows, filled; /* since the beginning; `filled`: rows of runs that nobody asked for */
+} braid_serve_load;
+
+braid_status braid_serve_scheduler_create(const braid_serve_config *config, braid_serve_device *devices,
+                                          size_t device_count, braid_serve_tenant *tenants, size_t tenant_count,
+                                          braid_serve_scheduler **out);
+/* Refuses what comes, lets what waits and runs end within `grace_ns`, cancels the rest, and joins the threads. */
+void braid_serve_scheduler_destroy(braid_serve_scheduler *scheduler, int64_t grace_ns);
+/* Checks, admits and queues the request; request->done is called once, by this thread if it is refused. */
+void braid_serve_submit(braid_serve_scheduler *scheduler, braid_serve_request *request);
+braid_serve_load braid_serve_scheduler_load(braid_serve_scheduler *scheduler, size_t device);
+/* The last decisions, newest first; returns how many. */
+size_t braid_serve_decisions(braid_serve_scheduler *scheduler, braid_serve_decision *out, size_t most);
+/* No more requests from now on (UNAVAILABLE): a daemon that stops. */
+void braid_serve_scheduler_close(braid_serve_scheduler *scheduler);
+
+#endif

@@ -1,0 +1,43 @@
+/* What the daemon's front ends have in common. */
+#ifndef BRAID_SERVE_SERVER_H
+#define BRAID_SERVE_SERVER_H
+
+#include "braid/serve.h"
+#include "serve/config.h"
+#include "serve/regions.h"
+#include "serve/registry.h"
+#include "serve/scheduler.h"
+#include "serve/tenant.h"
+
+struct braid_server {
+  braid_serve_config *config;
+  const braid_log *log;
+  braid_serve_device *devices;
+  size_t device_count;
+  braid_serve_tenant *tenants;
+  size_t tenant_count;
+  braid_serve_registry *registry;
+  braid_serve_scheduler *scheduler;
+  braid_serve_regions *regions;
+  struct braid_serve_http *http;
+  struct braid_serve_grpc *grpc; /* NULL: none */
+  int stopping;                  /* atomic */
+};
+
+/* A request of a tenant (found by its token) for a model: UNAUTHORIZED, FORBIDDEN, UNKNOWN or UNAVAILABLE with their
+ * sentence in `detail` (of BRAID_SERVE_DETAIL bytes). */
+braid_serve_verdict braid_serve_begin(struct braid_server *server, const char *token, const char *model,
+                                      const char *version, braid_serve_request **out, char *detail);
+/* Whether models that are to be loaded are loaded, and the daemon is not stopping. */
+bool braid_server_is_ready(struct braid_server *server);
+
+/* --- front ends ----------------------------------------------------------------------------------------------------
+ */
+braid_status braid_serve_http_start(struct braid_server *server, struct braid_serve_http **out);
+void braid_serve_http_stop(struct braid_serve_http *http); /* after the scheduler is closed; NULL is allowed */
+int braid_serve_http_port(const struct braid_serve_http *http);
+braid_status braid_serve_grpc_start(struct braid_server *server, struct braid_serve_grpc **out);
+void braid_serve_grpc_stop(struct braid_serve_grpc *grpc);
+int braid_serve_grpc_port(const struct braid_serve_grpc *grpc);
+
+#endif
