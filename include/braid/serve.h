@@ -4,6 +4,10 @@
 #ifndef BRAID_SERVE_H
 #define BRAID_SERVE_H
 
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
 #include "braid/log.h"
 #include "braid/status.h"
 
@@ -23,6 +27,9 @@ int braid_server_port(const braid_server *server);
 int braid_server_grpc_port(const braid_server *server);
 /* How many models are loaded, and how many could not be. */
 void braid_server_models(braid_server *server, size_t *out_loading, size_t *out_ready, size_t *out_broken);
+/* Why the index-th model could not be loaded, or why it is not loaded; "": it is. False beyond the last. */
+bool braid_server_model(braid_server *server, size_t index, const char **out_name, char *out_reason,
+                        size_t reason_bytes);
 /* Takes no more requests, lets those that it has end within `grace_ns`, cancels the others, and frees all. NULL is
  * allowed. */
 void braid_server_destroy(braid_server *server, int64_t grace_ns);

@@ -3,6 +3,7 @@
 #define BRAID_SERVE_CONFIG_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "braid/status.h"
@@ -16,23 +17,23 @@ typedef struct braid_serve_device_config {
 
 typedef struct braid_serve_model_config {
   char *name;
-  char *path;    /* ONNX or Darknet */
-  char *weights; /* Darknet's */
-  char *version; /* NULL: "1" */
-  char *device;  /* the name of one of `devices`; NULL: the first */
-  int64_t max_batch;      /* rows of a run; 0: 8 where the model takes batches */
-  char *batch_bits;       /* "same" (NULL): batches only where rows have the bits that they have alone; "any" */
-  double deadline_ms;     /* of requests that say nothing; 0: none */
-  double delay_ms;        /* how long a request may wait for others to share a run with; 0: not at all */
-  bool lazy;              /* loaded by the first request, or by the API */
+  char *path;         /* ONNX or Darknet */
+  char *weights;      /* Darknet's */
+  char *version;      /* NULL: "1" */
+  char *device;       /* the name of one of `devices`; NULL: the first */
+  int64_t max_batch;  /* rows of a run; 0: 8 where the model takes batches */
+  char *batch_bits;   /* "same" (NULL): batches only where rows have the bits that they have alone; "any" */
+  double deadline_ms; /* of requests that say nothing; 0: none */
+  double delay_ms;    /* how long a request may wait for others to share a run with; 0: not at all */
+  bool lazy;          /* loaded by the first request, or by the API */
 } braid_serve_model_config;
 
 typedef struct braid_serve_tenant_config {
   char *name;
-  char *token;        /* NULL: whoever has none */
-  char *token_sha256; /* in its place: 64 hexadecimal digits */
-  int64_t priority;   /* 1 to 9; 0: 5 */
-  double share;       /* of a device's time while others want it, 0 to 1; 0: equal parts of what is left */
+  char *token;          /* NULL: whoever has none */
+  char *token_sha256;   /* in its place: 64 hexadecimal digits */
+  int64_t priority;     /* 1 to 9; 0: 5 */
+  double share;         /* of a device's time while others want it, 0 to 1; 0: equal parts of what is left */
   int64_t max_requests; /* in flight; 0: 256 */
   int64_t max_bytes;    /* in flight; 0: 256 MiB */
   double rate;          /* requests a second; 0: no limit */
@@ -42,18 +43,16 @@ typedef struct braid_serve_tenant_config {
 } braid_serve_tenant_config;
 
 typedef struct braid_serve_config {
-  char *address;    /* NULL: 127.0.0.1 */
-  int64_t port;     /* HTTP; 0: 8000 */
-  int64_t grpc_port; /* 0: none */
-  int64_t http_threads; /* 0: 2 */
-  char *certificate, *key; /* PEM files: TLS. Both or none */
-  double watts;            /* the machine's power cap; 0: none */
+  char *address;             /* NULL: 127.0.0.1 */
+  int64_t port;              /* HTTP; 0: 8000 */
+  int64_t grpc_port;         /* 0: none */
+  int64_t http_threads;      /* 0: 2 */
+  char *certificate, *key;   /* PEM files: TLS. Both or none */
   int64_t max_request_bytes; /* 0: 64 MiB */
   int64_t max_connections;   /* 0: 1024 */
   int64_t max_memory_bytes;  /* of loaded models; the one unused for longest leaves first; 0: no limit */
   double receive_ms;         /* for one request to arrive whole; 0: 10 s */
   char *state;               /* file that keeps which models the API has loaded and unloaded; NULL: none */
-  char *trace;               /* file of decisions and runs, for chrome://tracing; NULL: none */
   braid_serve_device_config *devices;
   unsigned devices_count;
   braid_serve_model_config *models;

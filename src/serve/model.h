@@ -32,7 +32,7 @@ typedef struct braid_serve_times {
 
 /* A model's plan for inputs of one shape. */
 typedef struct braid_serve_plan {
-  int64_t batch;                                 /* rows of a run */
+  int64_t batch;                                   /* rows of a run */
   int64_t dims[BRAID_SERVE_PORTS][BRAID_MAX_RANK]; /* of inputs, with the batch first where the model takes batches */
   int ranks[BRAID_SERVE_PORTS];
   braid_plan *plans[BRAID_SERVE_INSTANCES];
@@ -43,6 +43,13 @@ typedef struct braid_serve_plan {
   int64_t used_ns;
   int users; /* runs that use it now */
 } braid_serve_plan;
+
+/* Counters of a model since the daemon began, as Triton's statistics have them; added to atomically. */
+typedef struct braid_serve_statistics {
+  uint64_t done, failed, runs, rows;
+  uint64_t queue_ns, compute_ns, total_ns; /* of those that are done */
+  uint64_t last_ms;                        /* since the epoch, of the last one */
+} braid_serve_statistics;
 
 typedef enum braid_serve_state {
   BRAID_SERVE_UNLOADED = 0,
@@ -66,10 +73,12 @@ struct braid_serve_model {
   braid_weights *weights[BRAID_SERVE_INSTANCES];
   braid_serve_port inputs[BRAID_SERVE_PORTS], outputs[BRAID_SERVE_PORTS];
   size_t input_count, output_count;
-  int64_t max_batch; /* 1: rows never share a run */
-  bool batched;      /* the first dimension of every input and output counts rows */
-  char batching[256]; /* what was found when it was loaded, a sentence */
-  pthread_mutex_t lock; /* of the plans */
+  int64_t max_batch;                  /* 1: rows never share a run */
+  int64_t trial_dim;                  /* what dynamic dimensions were while the model was tried */
+  bool batched;                       /* the first dimension of every input and output counts rows */
+  char batching[256];                 /* what was found when it was loaded, a sentence */
+  braid_serve_statistics *statistics; /* the registry's, which outlives models */
+  pthread_mutex_t lock;               /* of the plans */
   braid_serve_plan *plans[BRAID_SERVE_PLANS];
   size_t plan_count;
 };
@@ -79,7 +88,7 @@ void braid_serve_device_close(braid_serve_device *device);
 
 /* Loads and tries it; takes seconds. */
 braid_status braid_serve_model_load(const braid_serve_model_config *config, braid_serve_device *device,
-                                    braid_serve_model **out);
+                                    braid_serve_statistics *statistics, braid_serve_model **out);
 void braid_serve_model_retain(braid_serve_model *model);
 void braid_serve_model_release(braid_serve_model *model); /* NULL is allowed */
 /* Of its weights, packed or not, and of the memory of its plans. */
@@ -92,17 +101,16 @@ braid_serve_verdict braid_serve_model_check(braid_serve_model *model, braid_serv
 braid_serve_verdict braid_serve_plan_get(braid_serve_model *model, braid_serve_request *request, int64_t batch,
                                          braid_serve_plan **out);
 void braid_serve_plan_drop(braid_serve_model *model, braid_serve_plan *plan);
-/* What a run of `rows` rows of these shapes takes, as measured: mean and what few runs exceed (mean + 4 deviations).
- * `rows` are rounded up to a batch. */
-void braid_serve_plan_predict(braid_serve_model *model, const braid_serve_plan *like, int64_t rows, double *out_mean_ns,
-                              double *out_most_ns);
+/* What a run of `rows` rows of the request's shapes takes, as measured; zeros where there was none. */
+braid_serve_times braid_serve_model_times(braid_serve_model *model, const braid_serve_request *like, int64_t rows);
 /* The smallest batch that holds the rows. */
 int64_t braid_serve_model_batch(const braid_serve_model *model, int64_t rows);
 /* Whether rows of both may share a run. */
 bool braid_serve_same_shapes(const braid_serve_request *a, const braid_serve_request *b);
 /* Runs requests together on an instance: gathers rows, runs, gives each its outputs and its verdict. Cancels the run
- * when the daemon's `stop` asks for it, all clients have gone or their deadlines have passed. */
+ * when *stop (atomic) is not zero, or all clients have gone or their deadlines have passed. `requests`: linked by next.
+ */
 void braid_serve_plan_run(braid_serve_model *model, braid_serve_plan *plan, size_t instance,
-                          braid_serve_request *requests);
+                          braid_serve_request *requests, const int *stop);
 
 #endif

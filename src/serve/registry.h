@@ -6,24 +6,20 @@
 
 typedef struct braid_serve_registry braid_serve_registry;
 
-/* Counters of a model, as Triton's statistics have them. */
-typedef struct braid_serve_statistics {
-  uint64_t done, failed, runs, rows;
-  uint64_t queue_ns, compute_ns, total_ns; /* of those that are done */
-  uint64_t last_ns;                        /* since the epoch, of the last one */
-} braid_serve_statistics;
-
 typedef struct braid_serve_entry {
   const braid_serve_model_config *config;
   braid_serve_state state;
   char reason[BRAID_SERVE_DETAIL]; /* why it is not ready; "" */
   braid_serve_statistics statistics;
-  size_t bytes; /* while loaded */
+  size_t bytes;       /* while loaded */
+  uint64_t evictions; /* how often it left for the memory of others */
 } braid_serve_entry;
 
 /* Begins to load, in a thread of its own, all that is not lazy or that the state file says was loaded. */
 braid_status braid_serve_registry_create(const braid_serve_config *config, braid_serve_device *devices,
                                          braid_serve_registry **out);
+/* Calls that wait return, and nothing is loaded any more: before destroy, which calls it too. */
+void braid_serve_registry_close(braid_serve_registry *registry);
 void braid_serve_registry_destroy(braid_serve_registry *registry);
 size_t braid_serve_registry_count(const braid_serve_registry *registry);
 /* False beyond the last. */
@@ -31,15 +27,12 @@ bool braid_serve_registry_entry(braid_serve_registry *registry, size_t index, br
 bool braid_serve_registry_find(braid_serve_registry *registry, const char *name, braid_serve_entry *out);
 /* Whether none is loading. */
 bool braid_serve_registry_is_settled(braid_serve_registry *registry);
-/* A reference to a loaded model. NOT_FOUND: no such model or version; BUSY: it is not ready, the detail says why. A lazy
- * one that nobody unloaded begins to load, and is BUSY until then. `version` NULL or "": any. */
+/* A reference to a loaded model. NOT_FOUND: no such model or version; BUSY: it is not ready, the detail says why. A
+ * lazy one that nobody unloaded begins to load, and is BUSY until then. `version` NULL or "": any. */
 braid_status braid_serve_registry_acquire(braid_serve_registry *registry, const char *name, const char *version,
                                           braid_serve_model **out);
 /* Waits until it is loaded. */
 braid_status braid_serve_registry_load(braid_serve_registry *registry, const char *name);
 /* Requests that have it go on; its memory goes with the last. */
 braid_status braid_serve_registry_unload(braid_serve_registry *registry, const char *name);
-/* A request of the model has ended. */
-void braid_serve_registry_count_request(braid_serve_registry *registry, const braid_serve_request *request);
-
 #endif

@@ -28,7 +28,8 @@ typedef enum braid_serve_verdict {
   BRAID_SERVE_OVER_QUOTA,   /* 429: the tenant's requests or bytes in flight, or its rate */
   BRAID_SERVE_CANCELLED,    /* 499: the client has gone */
   BRAID_SERVE_FAILED,       /* 500: a device or the memory failed */
-  BRAID_SERVE_UNAVAILABLE,  /* 503: not ready, stopping, or the deadline cannot be met: refused before it cost anything */
+  BRAID_SERVE_UNAVAILABLE,  /* 503: not ready, stopping, or the deadline cannot be met: refused before it cost anything
+                             */
   BRAID_SERVE_LATE          /* 504: admitted, and then its time was over */
 } braid_serve_verdict;
 
@@ -51,7 +52,7 @@ typedef struct braid_serve_request {
   uint64_t wanted;            /* bits of outputs that are wanted */
   braid_serve_tensor inputs[BRAID_SERVE_PORTS];
   size_t input_count;
-  void (*done)(struct braid_serve_request *request); /* by a thread of the scheduler; short, must not wait */
+  void (*done)(struct braid_serve_request *request);    /* by a thread of the scheduler; short, must not wait */
   bool (*is_gone)(struct braid_serve_request *request); /* whether the client has gone; NULL: not known */
   void *context;                                        /* the front end's */
   /* --- set by the scheduler --- */
@@ -61,15 +62,13 @@ typedef struct braid_serve_request {
   size_t output_count;
   int64_t arrived_ns, started_ns, ended_ns; /* by braid_now_ns() */
   int64_t predicted_ns;                     /* from arrival to end, at admission */
-  int64_t rows, batch;                      /* of this request; of the run that it was part of, with what filled it up */
-  char decision[BRAID_SERVE_DETAIL];        /* why it ran when it did, or why it was refused */
+  int64_t rows, batch;               /* of this request; of the run that it was part of, with what filled it up */
+  char decision[BRAID_SERVE_DETAIL]; /* why it ran when it did, or why it was refused */
   /* --- the scheduler's own --- */
   struct braid_serve_request *next;
-  struct braid_serve_plan *plan;
   int64_t due_ns;
   size_t bytes; /* counted against the tenant's quota */
-  int rank_now;
-  bool counted;
+  bool counted; /* among the tenant's requests in flight */
 } braid_serve_request;
 
 /* All zero but the two; takes a reference to the model. NULL when out of memory. */

@@ -1,4 +1,5 @@
-/* The daemon's scheduler: requests wait here, are admitted, batched and run, on each device by its instances' threads. */
+/* The daemon's scheduler: requests wait here, are admitted, batched and run, on each device by its instances' threads.
+ */
 #ifndef BRAID_SERVE_SCHEDULER_H
 #define BRAID_SERVE_SCHEDULER_H
 
@@ -20,12 +21,11 @@ typedef struct braid_serve_decision {
 
 typedef struct braid_serve_load {
   int64_t waiting, waiting_rows, running;
-  double busy; /* of late, 0 to 1, a second's average over instances */
+  double busy;                 /* of late, 0 to 1, a second's average over instances */
   uint64_t runs, rows, filled; /* since the beginning; `filled`: rows of runs that nobody asked for */
 } braid_serve_load;
 
-braid_status braid_serve_scheduler_create(const braid_serve_config *config, braid_serve_device *devices,
-                                          size_t device_count, braid_serve_tenant *tenants, size_t tenant_count,
+braid_status braid_serve_scheduler_create(braid_serve_device *devices, size_t device_count,
                                           braid_serve_scheduler **out);
 /* Refuses what comes, lets what waits and runs end within `grace_ns`, cancels the rest, and joins the threads. */
 void braid_serve_scheduler_destroy(braid_serve_scheduler *scheduler, int64_t grace_ns);

@@ -21,6 +21,7 @@ struct braid_server {
   braid_serve_regions *regions;
   struct braid_serve_http *http;
   struct braid_serve_grpc *grpc; /* NULL: none */
+  int ports[2];                  /* to listen on, HTTP and gRPC; 0: any */
   int stopping;                  /* atomic */
 };
 
@@ -28,6 +29,9 @@ struct braid_server {
  * sentence in `detail` (of BRAID_SERVE_DETAIL bytes). */
 braid_serve_verdict braid_serve_begin(struct braid_server *server, const char *token, const char *model,
                                       const char *version, braid_serve_request **out, char *detail);
+/* The same for a tenant that is known. */
+braid_serve_verdict braid_serve_begin_as(struct braid_server *server, braid_serve_tenant *tenant, const char *model,
+                                         const char *version, braid_serve_request **out, char *detail);
 /* Whether models that are to be loaded are loaded, and the daemon is not stopping. */
 bool braid_server_is_ready(struct braid_server *server);
 

@@ -14,7 +14,6 @@ typedef struct braid_serve_usage {
   uint64_t requests, done, refused, failed, late, cancelled;
   uint64_t rows, bytes_in, bytes_out;
   uint64_t device_ns, wait_ns; /* of a run its share by rows */
-  double joules;               /* measured or modelled, by the daemon's meter; of a run its share by rows */
 } braid_serve_usage;
 
 struct braid_serve_tenant {
@@ -39,10 +38,11 @@ bool braid_serve_tenant_may(const braid_serve_tenant *tenant, const char *model)
 braid_serve_verdict braid_serve_tenant_enter(braid_serve_tenant *tenant, braid_serve_request *request);
 /* Takes `bytes` more of the tenant's quota for a request that is being read. */
 braid_serve_verdict braid_serve_tenant_take(braid_serve_tenant *tenant, braid_serve_request *request, size_t bytes);
+/* The same without a request; false where the tenant has not so much left. */
+bool braid_serve_tenant_reserve(braid_serve_tenant *tenant, size_t bytes);
 void braid_serve_tenant_return(braid_serve_tenant *tenant, size_t bytes);
-/* The request has ended; what it used is in it. */
-void braid_serve_tenant_leave(braid_serve_tenant *tenant, const braid_serve_request *request, int64_t device_ns,
-                              double joules);
+/* The request has ended; `device_ns`: its part of the run's time, by rows. */
+void braid_serve_tenant_leave(braid_serve_tenant *tenant, const braid_serve_request *request, int64_t device_ns);
 /* Device nanoseconds of late, a second's average. */
 double braid_serve_tenant_recent(braid_serve_tenant *tenant, int64_t now_ns);
 

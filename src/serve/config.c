@@ -1,0 +1,323 @@
+#include "serve/config.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/try.h"
+#include "device/yaml.h"
+
+enum { kMost = 256, kText = 4096, kName = 100 };
+
+#define TEXT(type, name, least, most)                                                                                  \
+  CYAML_FIELD_STRING_PTR(#name, CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, type, name, least, most)
+#define INTEGER(type, name) CYAML_FIELD_INT(#name, CYAML_FLAG_OPTIONAL, type, name)
+#define NUMBER(type, name) CYAML_FIELD_FLOAT(#name, CYAML_FLAG_OPTIONAL, type, name)
+#define FLAG(type, name) CYAML_FIELD_BOOL(#name, CYAML_FLAG_OPTIONAL, type, name)
+
+static const cyaml_schema_field_t kDeviceFields[] = {
+    CYAML_FIELD_STRING_PTR("name", CYAML_FLAG_POINTER, braid_serve_device_config, name, 1, kName),
+    TEXT(braid_serve_device_config, device, 1, kText),
+    INTEGER(braid_serve_device_config, threads),
+    INTEGER(braid_serve_device_config, instances),
+    CYAML_FIELD_END,
+};
+static const cyaml_schema_value_t kDevice = {
+    CYAML_VALUE_MAPPING(CYAML_FLAG_DEFAULT, braid_serve_device_config, kDeviceFields)};
+
+static const cyaml_schema_field_t kModelFields[] = {
+    CYAML_FIELD_STRING_PTR("name", CYAML_FLAG_POINTER, braid_serve_model_config, name, 1, kName),
+    CYAML_FIELD_STRING_PTR("path", CYAML_FLAG_POINTER, braid_serve_model_config, path, 1, kText),
+    TEXT(braid_serve_model_config, weights, 1, kText),
+    TEXT(braid_serve_model_config, version, 1, kName),
+    TEXT(braid_serve_model_config, device, 1, kName),
+    INTEGER(braid_serve_model_config, max_batch),
+    TEXT(braid_serve_model_config, batch_bits, 1, kName),
+    NUMBER(braid_serve_model_config, deadline_ms),
+    NUMBER(braid_serve_model_config, delay_ms),
+    FLAG(braid_serve_model_config, lazy),
+    CYAML_FIELD_END,
+};
+static const cyaml_schema_value_t kModel = {
+    CYAML_VALUE_MAPPING(CYAML_FLAG_DEFAULT, braid_serve_model_config, kModelFields)};
+
+static const cyaml_schema_field_t kTenantFields[] = {
+    CYAML_FIELD_STRING_PTR("name", CYAML_FLAG_POINTER, braid_serve_tenant_config, name, 1, kName),
+    TEXT(braid_serve_tenant_config, token, 1, kText),
+    TEXT(braid_serve_tenant_config, token_sha256, 1, kName),
+    INTEGER(braid_serve_tenant_config, priority),
+    NUMBER(braid_serve_tenant_config, share),
+    INTEGER(braid_serve_tenant_config, max_requests),
+    INTEGER(braid_serve_tenant_config, max_bytes),
+    NUMBER(braid_serve_tenant_config, rate),
+    TEXT(braid_serve_tenant_config, models, 1, kText),
+    TEXT(braid_serve_tenant_config, shared_memory, 1, kName),
+    FLAG(braid_serve_tenant_config, admin),
+    CYAML_FIELD_END,
+};
+static const cyaml_schema_value_t kTenant = {
+    CYAML_VALUE_MAPPING(CYAML_FLAG_DEFAULT, braid_serve_tenant_config, kTenantFields)};
+
+static const cyaml_schema_field_t kFields[] = {
+    TEXT(braid_serve_config, address, 1, kName),
+    INTEGER(braid_serve_config, port),
+    INTEGER(braid_serve_config, grpc_port),
+    INTEGER(braid_serve_config, http_threads),
+    TEXT(braid_serve_config, certificate, 1, kText),
+    TEXT(braid_serve_config, key, 1, kText),
+    INTEGER(braid_serve_config, max_request_bytes),
+    INTEGER(braid_serve_config, max_connections),
+    INTEGER(braid_serve_config, max_memory_bytes),
+    NUMBER(braid_serve_config, receive_ms),
+    TEXT(braid_serve_config, state, 1, kText),
+    CYAML_FIELD_SEQUENCE("devices", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, braid_serve_config, devices, &kDevice, 0,
+                         16),
+    CYAML_FIELD_SEQUENCE("models", CYAML_FLAG_POINTER, braid_serve_config, models, &kModel, 1, kMost),
+    CYAML_FIELD_SEQUENCE("tenants", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, braid_serve_config, tenants, &kTenant, 0,
+                         kMost),
+    CYAML_FIELD_END,
+};
+static const cyaml_schema_value_t kConfig = {CYAML_VALUE_MAPPING(CYAML_FLAG_POINTER, braid_serve_config, kFields)};
+
+/* --- what the schema cannot say ------------------------------------------------------------------------------------
+ * Each check returns its refusal and leaves in `at` the path of what is wrong. */
+typedef struct place {
+  char path[96];
+} place;
+
+static void set_place(place *at, const char *list, unsigned index, const char *key) {
+  if (list)
+    snprintf(at->path, sizeof at->path, "%s/%u/%s", list, index, key);
+  else
+    snprintf(at->path, sizeof at->path, "%s", key);
+}
+
+static braid_status check_range(int64_t value, const char *key, int64_t most) {
+  if (value >= 0 && value <= most) return BRAID_OK;
+  return braid_fail(BRAID_INVALID_FILE, "%s is %lld, expected 0 (the default) to %lld", key, (long long)value,
+                    (long long)most);
+}
+
+static braid_status check_number(double value, const char *key, double most) {
+  if (value >= 0 && value <= most) return BRAID_OK;
+  return braid_fail(BRAID_INVALID_FILE, "%s is %g, expected 0 (the default) to %g", key, value, most);
+}
+
+static braid_status check_name(const char *name) {
+  static const char kLetters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-";
+  if (name[0] != '.' && name[strspn(name, kLetters)] == '\0') return BRAID_OK;
+  return braid_fail(BRAID_INVALID_FILE,
+                    "the name \"%s\": expected letters, digits, '_', '-' and '.', which is not first", name);
+}
+
+static braid_status check_devices(const braid_serve_config *config, place *at) {
+  for (unsigned i = 0; i < config->devices_count; i++) {
+    const braid_serve_device_config *device = &config->devices[i];
+    set_place(at, "devices", i, "name");
+    BRAID_TRY(check_name(device->name));
+    for (unsigned k = 0; k < i; k++)
+      if (strcmp(config->devices[k].name, device->name) == 0)
+        return braid_fail(BRAID_INVALID_FILE, "there are two devices named %s", device->name);
+    set_place(at, "devices", i, "threads");
+    BRAID_TRY(check_range(device->threads, "threads", 4096));
+    set_place(at, "devices", i, "instances");
+    BRAID_TRY(check_range(device->instances, "instances", 16));
+  }
+  return BRAID_OK;
+}
+
+static braid_status check_models(const braid_serve_config *config, place *at) {
+  for (unsigned i = 0; i < config->models_count; i++) {
+    const braid_serve_model_config *model = &config->models[i];
+    set_place(at, "models", i, "name");
+    BRAID_TRY(check_name(model->name));
+    for (unsigned k = 0; k < i; k++)
+      if (strcmp(config->models[k].name, model->name) == 0)
+        return braid_fail(BRAID_INVALID_FILE, "there are two models named %s", model->name);
+    set_place(at, "models", i, "version");
+    BRAID_TRY(check_name(model->version));
+    set_place(at, "models", i, "device");
+    unsigned device = 0;
+    while (model->device && device < config->devices_count && strcmp(config->devices[device].name, model->device) != 0)
+      device++;
+    if (model->device && device == config->devices_count)
+      return braid_fail(BRAID_INVALID_FILE, "model %s: there is no device named %s under `devices`", model->name,
+                        model->device);
+    set_place(at, "models", i, "max_batch");
+    BRAID_TRY(check_range(model->max_batch, "max_batch", 64));
+    set_place(at, "models", i, "batch_bits");
+    if (strcmp(model->batch_bits, "same") != 0 && strcmp(model->batch_bits, "any") != 0)
+      return braid_fail(BRAID_INVALID_FILE, "batch_bits is %s, expected same or any", model->batch_bits);
+    set_place(at, "models", i, "deadline_ms");
+    BRAID_TRY(check_number(model->deadline_ms, "deadline_ms", 1e7));
+    set_place(at, "models", i, "delay_ms");
+    BRAID_TRY(check_number(model->delay_ms, "delay_ms", 1e4));
+  }
+  return BRAID_OK;
+}
+
+static braid_status check_token(const braid_serve_config *config, unsigned index) {
+  const braid_serve_tenant_config *tenant = &config->tenants[index];
+  if (tenant->token && tenant->token_sha256)
+    return braid_fail(BRAID_INVALID_FILE, "tenant %s has both token and token_sha256", tenant->name);
+  if (tenant->token_sha256 &&
+      (strlen(tenant->token_sha256) != 64 || strspn(tenant->token_sha256, "0123456789abcdef") != 64))
+    return braid_fail(BRAID_INVALID_FILE, "tenant %s: token_sha256 has 64 lower-case hexadecimal digits", tenant->name);
+  for (unsigned k = 0; k < index; k++) {
+    const braid_serve_tenant_config *other = &config->tenants[k];
+    bool both_open = !tenant->token && !tenant->token_sha256 && !other->token && !other->token_sha256;
+    bool same = tenant->token && other->token && strcmp(tenant->token, other->token) == 0;
+    same |= tenant->token_sha256 && other->token_sha256 && strcmp(tenant->token_sha256, other->token_sha256) == 0;
+    if (both_open || same)
+      return braid_fail(BRAID_INVALID_FILE, "tenants %s and %s have the same token, or both none", other->name,
+                        tenant->name);
+  }
+  return BRAID_OK;
+}
+
+static braid_status check_tenants(const braid_serve_config *config, place *at) {
+  double shares = 0;
+  for (unsigned i = 0; i < config->tenants_count; i++) {
+    const braid_serve_tenant_config *tenant = &config->tenants[i];
+    set_place(at, "tenants", i, "name");
+    BRAID_TRY(check_name(tenant->name));
+    for (unsigned k = 0; k < i; k++)
+      if (strcmp(config->tenants[k].name, tenant->name) == 0)
+        return braid_fail(BRAID_INVALID_FILE, "there are two tenants named %s", tenant->name);
+    set_place(at, "tenants", i, "token");
+    BRAID_TRY(check_token(config, i));
+    set_place(at, "tenants", i, "priority");
+    BRAID_TRY(check_range(tenant->priority, "priority", 9));
+    set_place(at, "tenants", i, "max_requests");
+    BRAID_TRY(check_range(tenant->max_requests, "max_requests", 1 << 20));
+    set_place(at, "tenants", i, "max_bytes");
+    BRAID_TRY(check_range(tenant->max_bytes, "max_bytes", INT64_C(1) << 40));
+    set_place(at, "tenants", i, "rate");
+    BRAID_TRY(check_number(tenant->rate, "rate", 1e9));
+    set_place(at, "tenants", i, "share");
+    BRAID_TRY(check_number(tenant->share, "share", 1));
+    shares += tenant->share;
+    if (shares > 1 + 1e-9) return braid_fail(BRAID_INVALID_FILE, "the shares of the tenants are %g together", shares);
+  }
+  return BRAID_OK;
+}
+
+static braid_status check_daemon(const braid_serve_config *config, place *at) {
+  set_place(at, NULL, 0, "port");
+  BRAID_TRY(check_range(config->port, "port", 65535));
+  set_place(at, NULL, 0, "grpc_port");
+  BRAID_TRY(check_range(config->grpc_port, "grpc_port", 65535));
+  set_place(at, NULL, 0, "http_threads");
+  BRAID_TRY(check_range(config->http_threads, "http_threads", 64));
+  set_place(at, NULL, 0, "max_request_bytes");
+  BRAID_TRY(check_range(config->max_request_bytes, "max_request_bytes", INT64_C(1) << 32));
+  set_place(at, NULL, 0, "max_connections");
+  BRAID_TRY(check_range(config->max_connections, "max_connections", 65536));
+  set_place(at, NULL, 0, "max_memory_bytes");
+  BRAID_TRY(check_range(config->max_memory_bytes, "max_memory_bytes", INT64_C(1) << 50));
+  set_place(at, NULL, 0, "receive_ms");
+  BRAID_TRY(check_number(config->receive_ms, "receive_ms", 1e7));
+  set_place(at, NULL, 0, config->certificate ? "certificate" : "key");
+  if (!config->certificate != !config->key) return braid_fail(BRAID_INVALID_FILE, "TLS takes both certificate and key");
+  return BRAID_OK;
+}
+
+/* --- defaults ------------------------------------------------------------------------------------------------------
+ */
+static braid_status set_text(char **text, const char *value) {
+  if (*text) return BRAID_OK;
+  *text = strdup(value); /* libcyaml frees it by free */
+  return *text ? BRAID_OK : braid_fail(BRAID_NO_MEMORY, "no memory for the configuration");
+}
+
+static void set_integer(int64_t *number, int64_t value) {
+  if (!*number) *number = value;
+}
+
+static braid_status set_lists(braid_serve_config *config) {
+  if (!config->devices_count) {
+    free(config->devices);
+    config->devices = calloc(1, sizeof *config->devices);
+    if (!config->devices) return braid_fail(BRAID_NO_MEMORY, "no memory for the configuration");
+    config->devices_count = 1;
+    BRAID_TRY(set_text(&config->devices[0].name, "cpu"));
+  }
+  if (!config->tenants_count) { /* then whoever reaches the port may do everything */
+    free(config->tenants);
+    config->tenants = calloc(1, sizeof *config->tenants);
+    if (!config->tenants) return braid_fail(BRAID_NO_MEMORY, "no memory for the configuration");
+    config->tenants_count = 1;
+    BRAID_TRY(set_text(&config->tenants[0].name, "anyone"));
+    BRAID_TRY(set_text(&config->tenants[0].shared_memory, "/"));
+    config->tenants[0].admin = true;
+  }
+  return BRAID_OK;
+}
+
+static braid_status set_defaults(braid_serve_config *config) {
+  BRAID_TRY(set_lists(config));
+  BRAID_TRY(set_text(&config->address, "127.0.0.1"));
+  set_integer(&config->port, 8000);
+  set_integer(&config->http_threads, 2);
+  set_integer(&config->max_request_bytes, 64 << 20);
+  set_integer(&config->max_connections, 1024);
+  if (config->receive_ms == 0) config->receive_ms = 10000;
+  for (unsigned i = 0; i < config->devices_count; i++) {
+    BRAID_TRY(set_text(&config->devices[i].device, "cpu"));
+    set_integer(&config->devices[i].instances, 1);
+  }
+  for (unsigned i = 0; i < config->models_count; i++) {
+    BRAID_TRY(set_text(&config->models[i].version, "1"));
+    BRAID_TRY(set_text(&config->models[i].device, config->devices[0].name));
+    BRAID_TRY(set_text(&config->models[i].batch_bits, "same"));
+  }
+  double shares = 0;
+  unsigned without = 0;
+  for (unsigned i = 0; i < config->tenants_count; i++) {
+    braid_serve_tenant_config *tenant = &config->tenants[i];
+    set_integer(&tenant->priority, 5);
+    set_integer(&tenant->max_requests, 256);
+    set_integer(&tenant->max_bytes, 256 << 20);
+    BRAID_TRY(set_text(&tenant->models, "*"));
+    shares += tenant->share;
+    without += tenant->share == 0;
+  }
+  for (unsigned i = 0; i < config->tenants_count; i++)
+    if (config->tenants[i].share == 0) config->tenants[i].share = shares < 1 ? (1 - shares) / without : 0;
+  return BRAID_OK;
+}
+
+braid_status braid_serve_config_parse(const char *name, const void *text, size_t bytes, braid_serve_config **out) {
+  void *document;
+  place at = {""};
+  *out = NULL;
+  BRAID_TRY(braid_yaml_parse(name, text, bytes, &kConfig, &document));
+  braid_serve_config *config = document;
+  braid_status status = set_defaults(config);
+  if (status == BRAID_OK) status = check_daemon(config, &at);
+  if (status == BRAID_OK) status = check_devices(config, &at);
+  if (status == BRAID_OK) status = check_models(config, &at);
+  if (status == BRAID_OK) status = check_tenants(config, &at);
+  if (status == BRAID_OK) {
+    *out = config;
+    return BRAID_OK;
+  }
+  if (status == BRAID_INVALID_FILE)
+    status = braid_fail_prefix(status, "%.200s, line %zu", name, braid_yaml_line(text, bytes, at.path));
+  braid_serve_config_free(config);
+  return status;
+}
+
+braid_status braid_serve_config_load(const char *path, braid_serve_config **out) {
+  braid_file_view view;
+  *out = NULL;
+  BRAID_TRY(braid_file_open(NULL, path, BRAID_YAML_BYTES, &view));
+  braid_status status = braid_serve_config_parse(path, view.data, view.bytes, out);
+  braid_file_close(&view);
+  return status;
+}
+
+void braid_serve_config_free(braid_serve_config *config) {
+  braid_yaml_free(&kConfig, config);
+}

@@ -1,0 +1,320 @@
+/* Plans of a served model, and the runs of requests by them. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/invariant.h"
+#include "base/try.h"
+#include "serve/model_parts.h"
+
+enum { kWatched = 20000000, kSlice = 5000000 }; /* runs that take longer are watched, at these intervals; nanoseconds */
+
+/* --- plans ---------------------------------------------------------------------------------------------------------
+ */
+braid_status braid_serve_plan_make(braid_serve_model *model, int64_t batch, const int64_t dims[][BRAID_MAX_RANK],
+                                   braid_serve_plan **out) {
+  braid_graph *graph = NULL;
+  *out = NULL;
+  braid_serve_plan *plan = braid_zalloc(NULL, sizeof *plan);
+  if (!plan) return BRAID_NO_MEMORY;
+  plan->batch = batch;
+  plan->used_ns = braid_now_ns();
+  braid_status status = braid_graph_clone(model->graph, &graph);
+  for (size_t i = 0; i < model->input_count && status == BRAID_OK; i++) {
+    memcpy(plan->dims[i], dims[i], sizeof plan->dims[i]);
+    plan->ranks[i] = model->inputs[i].rank;
+    status = braid_graph_set_input_shape(graph, braid_graph_input(graph, i), plan->ranks[i], dims[i]);
+  }
+  braid_plan_options options = {.callers_thread = true};
+  for (size_t i = 0; i < model->device->instance_count && status == BRAID_OK; i++)
+    status = braid_plan_create(model->device->machines[i], graph, &options, &plan->plans[i]);
+  braid_graph_destroy(graph);
+  if (status == BRAID_OK)
+    *out = plan;
+  else
+    braid_serve_plan_free(plan);
+  return status;
+}
+
+/* Memory for rows that are gathered, and for their results. */
+static braid_status prepare_staging(braid_serve_model *model, braid_serve_plan *plan, size_t instance) {
+  for (size_t i = 0; i < model->input_count; i++) {
+    plan->inputs[instance][i] = braid_zalloc(NULL, braid_desc_bytes(braid_plan_input(plan->plans[instance], i)));
+    if (!plan->inputs[instance][i]) return BRAID_NO_MEMORY;
+  }
+  for (size_t i = 0; i < model->output_count; i++) {
+    plan->outputs[instance][i] = braid_zalloc(NULL, braid_desc_bytes(braid_plan_output(plan->plans[instance], i)));
+    if (!plan->outputs[instance][i]) return BRAID_NO_MEMORY;
+  }
+  return BRAID_OK;
+}
+
+braid_status braid_serve_plan_prepare(braid_serve_model *model, braid_serve_plan *plan, size_t instance) {
+  if (plan->executions[instance]) return BRAID_OK;
+  if (model->batched) BRAID_TRY(prepare_staging(model, plan, instance));
+  return braid_execution_create(plan->plans[instance], model->weights[instance], &plan->executions[instance]);
+}
+
+void braid_serve_plan_free(braid_serve_plan *plan) {
+  if (!plan) return;
+  for (size_t i = 0; i < BRAID_SERVE_INSTANCES; i++) {
+    braid_execution_destroy(plan->executions[i]);
+    braid_plan_release(plan->plans[i]);
+    for (size_t k = 0; k < BRAID_SERVE_PORTS; k++) {
+      braid_free(NULL, plan->inputs[i][k]);
+      braid_free(NULL, plan->outputs[i][k]);
+    }
+  }
+  braid_free(NULL, plan);
+}
+
+size_t braid_serve_plan_bytes(const braid_serve_plan *plan) {
+  size_t bytes = 0;
+  for (size_t i = 0; i < BRAID_SERVE_INSTANCES; i++)
+    if (plan->executions[i]) bytes += braid_plan_arena_bytes(plan->plans[i]);
+  return bytes;
+}
+
+void braid_serve_plan_keep(braid_serve_model *model, braid_serve_plan *plan) {
+  if (model->plan_count < BRAID_SERVE_PLANS) {
+    model->plans[model->plan_count++] = plan;
+    return;
+  }
+  size_t oldest = BRAID_SERVE_PLANS;
+  for (size_t i = 0; i < model->plan_count; i++)
+    if (!model->plans[i]->users &&
+        (oldest == BRAID_SERVE_PLANS || model->plans[i]->used_ns < model->plans[oldest]->used_ns))
+      oldest = i;
+  BRAID_ASSERT(oldest < BRAID_SERVE_PLANS); /* there are fewer instances than plans */
+  braid_serve_plan_free(model->plans[oldest]);
+  model->plans[oldest] = plan;
+}
+
+void braid_serve_plan_measure(braid_serve_plan *plan, double ns) {
+  braid_serve_times *times = &plan->times;
+  double weight = 1.0 / (double)(times->runs < 31 ? times->runs + 1 : 32), away = ns - times->mean_ns;
+  /* One run in a thousand that the machine was busy with something else says little of the next. */
+  if (times->runs > 8 && away > 10 * times->mean_ns) away = 10 * times->mean_ns;
+  double variance = times->deviation_ns * times->deviation_ns;
+  times->mean_ns += weight * away;
+  times->deviation_ns = sqrt((1 - weight) * (variance + weight * away * away));
+  times->runs++;
+}
+
+/* --- the plan for a request ----------------------------------------------------------------------------------------
+ */
+static bool plan_fits(const braid_serve_model *model, const braid_serve_plan *plan, const braid_serve_request *request,
+                      int64_t batch) {
+  if (plan->batch != batch) return false;
+  for (size_t i = 0; i < model->input_count; i++) {
+    const braid_serve_tensor *input = braid_serve_input_of(request, i);
+    for (int k = model->batched; k < input->rank; k++)
+      if (plan->dims[i][k] != input->dims[k]) return false;
+  }
+  return true;
+}
+
+static braid_serve_plan *find_plan(const braid_serve_model *model, const braid_serve_request *request, int64_t batch) {
+  for (size_t i = 0; i < model->plan_count; i++)
+    if (plan_fits(model, model->plans[i], request, batch)) return model->plans[i];
+  return NULL;
+}
+
+braid_serve_verdict braid_serve_plan_get(braid_serve_model *model, braid_serve_request *request, int64_t batch,
+                                         braid_serve_plan **out) {
+  int64_t dims[BRAID_SERVE_PORTS][BRAID_MAX_RANK] = {{0}};
+  braid_status status = BRAID_OK;
+  pthread_mutex_lock(&model->lock);
+  braid_serve_plan *plan = find_plan(model, request, batch);
+  if (!plan) {
+    for (size_t i = 0; i < model->input_count; i++) {
+      const braid_serve_tensor *input = braid_serve_input_of(request, i);
+      memcpy(dims[i], input->dims, (size_t)input->rank * sizeof *dims[i]);
+      if (model->batched) dims[i][0] = batch;
+    }
+    status = braid_serve_plan_make(model, batch, (const int64_t(*)[BRAID_MAX_RANK])dims, &plan);
+    if (status == BRAID_OK) braid_serve_plan_keep(model, plan);
+  }
+  if (plan) {
+    plan->users++;
+    plan->used_ns = braid_now_ns();
+  }
+  pthread_mutex_unlock(&model->lock);
+  *out = plan;
+  if (plan) return BRAID_SERVE_DONE;
+  bool ours = status == BRAID_NO_MEMORY || status == BRAID_INTERNAL || status == BRAID_DEVICE_LOST;
+  return braid_serve_refuse(request, ours ? BRAID_SERVE_FAILED : BRAID_SERVE_INVALID, "inputs of these shapes: %s",
+                            braid_error_detail());
+}
+
+void braid_serve_plan_drop(braid_serve_model *model, braid_serve_plan *plan) {
+  pthread_mutex_lock(&model->lock);
+  plan->users--;
+  pthread_mutex_unlock(&model->lock);
+}
+
+braid_serve_times braid_serve_model_times(braid_serve_model *model, const braid_serve_request *like, int64_t rows) {
+  braid_serve_times times = {0};
+  int64_t batch = model->batched ? braid_serve_model_batch(model, rows) : 1;
+  pthread_mutex_lock(&model->lock);
+  const braid_serve_plan *plan = find_plan(model, like, batch);
+  if (plan) times = plan->times;
+  for (size_t i = 0; !times.runs && i < model->plan_count; i++) /* the nearest that is known, by rows */
+    if (model->batched && plan_fits(model, model->plans[i], like, model->plans[i]->batch) &&
+        model->plans[i]->times.runs) {
+      double scale = (double)batch / (double)model->plans[i]->batch;
+      times = model->plans[i]->times;
+      times.mean_ns *= scale;
+      times.deviation_ns *= scale;
+    }
+  pthread_mutex_unlock(&model->lock);
+  return times;
+}
+
+/* --- runs ----------------------------------------------------------------------------------------------------------
+ */
+static void refuse_all(braid_serve_request *requests, braid_serve_verdict verdict, const char *why) {
+  for (braid_serve_request *request = requests; request; request = request->next)
+    braid_serve_refuse(request, verdict, "%s", why);
+}
+
+/* Gives a request memory for its outputs: its rows of the plan's. */
+static bool make_outputs(const braid_serve_model *model, const braid_plan *plan, int64_t batch,
+                         braid_serve_request *request) {
+  for (size_t port = 0; port < model->output_count; port++) {
+    if (!(request->wanted >> port & 1)) continue;
+    const braid_desc *desc = braid_plan_output(plan, port);
+    braid_serve_tensor *tensor = &request->outputs[request->output_count];
+    *tensor =
+        (braid_serve_tensor){.port = port, .dtype = desc->dtype, .rank = desc->rank, .bytes = braid_desc_bytes(desc)};
+    memcpy(tensor->dims, desc->dims, (size_t)desc->rank * sizeof *tensor->dims);
+    if (model->batched) {
+      tensor->dims[0] = request->rows;
+      tensor->bytes = tensor->bytes / (size_t)batch * (size_t)request->rows;
+    }
+    tensor->data = braid_alloc(NULL, tensor->bytes);
+    if (!tensor->data) {
+      braid_serve_refuse(request, BRAID_SERVE_FAILED, "no memory for output %s of %zu bytes", model->outputs[port].name,
+                         tensor->bytes);
+      return false;
+    }
+    request->output_count++;
+  }
+  return true;
+}
+
+/* Puts the rows one after the other; rows that nobody asked for are zeros. */
+static void gather(const braid_serve_model *model, braid_serve_plan *plan, size_t instance,
+                   const braid_serve_request *requests) {
+  for (size_t port = 0; port < model->input_count; port++) {
+    uint8_t *to = plan->inputs[instance][port];
+    size_t bytes = braid_desc_bytes(braid_plan_input(plan->plans[instance], port)), used = 0;
+    for (const braid_serve_request *request = requests; request; request = request->next) {
+      const braid_serve_tensor *tensor = braid_serve_input_of(request, port);
+      memcpy(to + used, tensor->data, tensor->bytes);
+      used += tensor->bytes;
+    }
+    memset(to + used, 0, bytes - used);
+  }
+}
+
+static void scatter(const braid_serve_model *model, const braid_serve_plan *plan, size_t instance,
+                    braid_serve_request *requests) {
+  size_t used[BRAID_SERVE_PORTS] = {0};
+  for (braid_serve_request *request = requests; request; request = request->next) {
+    for (size_t i = 0; i < request->output_count; i++) {
+      braid_serve_tensor *tensor = &request->outputs[i];
+      memcpy(tensor->data, (uint8_t *)plan->outputs[instance][tensor->port] + used[tensor->port], tensor->bytes);
+    }
+    for (size_t port = 0; port < model->output_count; port++)
+      used[port] += braid_desc_bytes(braid_plan_output(plan->plans[instance], port)) / (size_t)plan->batch *
+                    (size_t)request->rows;
+  }
+}
+
+/* Whether nobody waits for the run any more. */
+static bool is_abandoned(const braid_serve_request *requests, const int *stop) {
+  if (__atomic_load_n(stop, __ATOMIC_ACQUIRE)) return true;
+  int64_t now = braid_now_ns();
+  for (const braid_serve_request *request = requests; request; request = request->next) {
+    bool late = request->deadline_ns && now > request->deadline_ns;
+    bool gone = request->is_gone && request->is_gone((braid_serve_request *)request);
+    if (!late && !gone) return false;
+  }
+  return true;
+}
+
+static braid_status run_watched(braid_execution *execution, const void *const *inputs, void *const *outputs,
+                                const braid_serve_request *requests, const int *stop) {
+  BRAID_TRY(braid_execution_submit(execution, inputs, outputs, NULL, NULL));
+  bool cancelled = false;
+  for (;;) {
+    braid_status status = braid_execution_wait(execution, kSlice);
+    if (status != BRAID_TIMEOUT) return status;
+    if (cancelled || !is_abandoned(requests, stop)) continue;
+    braid_execution_cancel(execution);
+    cancelled = true;
+  }
+}
+
+static void judge(braid_serve_request *request, braid_status status, const char *detail, const int *stop) {
+  if (status == BRAID_OK) {
+    request->verdict = BRAID_SERVE_DONE;
+  } else if (status != BRAID_CANCELLED) {
+    bool theirs = status == BRAID_OUT_OF_RANGE || status == BRAID_INVALID_ARGUMENT || status == BRAID_NOT_FINITE;
+    braid_serve_refuse(request, theirs ? BRAID_SERVE_INVALID : BRAID_SERVE_FAILED, "%s", detail);
+  } else if (__atomic_load_n(stop, __ATOMIC_ACQUIRE)) {
+    braid_serve_refuse(request, BRAID_SERVE_UNAVAILABLE, "the daemon stops; the run was cancelled");
+  } else if (request->deadline_ns && request->ended_ns > request->deadline_ns) {
+    braid_serve_refuse(request, BRAID_SERVE_LATE, "the run was cancelled at its deadline");
+  } else {
+    braid_serve_refuse(request, BRAID_SERVE_CANCELLED, "the client has gone; the run was cancelled");
+  }
+}
+
+static braid_status run_once(braid_serve_model *model, braid_serve_plan *plan, size_t instance,
+                             braid_serve_request *requests, bool direct, const int *stop) {
+  const void *inputs[BRAID_SERVE_PORTS];
+  void *outputs[BRAID_SERVE_PORTS] = {NULL};
+  for (size_t i = 0; i < model->input_count; i++)
+    inputs[i] = direct ? braid_serve_input_of(requests, i)->data : plan->inputs[instance][i];
+  for (size_t i = 0; i < model->output_count && !direct; i++) outputs[i] = plan->outputs[instance][i];
+  for (size_t i = 0; i < requests->output_count && direct; i++)
+    outputs[requests->outputs[i].port] = requests->outputs[i].data;
+  braid_execution *execution = plan->executions[instance];
+  int64_t began = braid_now_ns();
+  braid_status status = plan->times.mean_ns < kWatched ? braid_execution_run(execution, inputs, outputs)
+                                                       : run_watched(execution, inputs, outputs, requests, stop);
+  if (status != BRAID_OK) return status;
+  int64_t took = braid_now_ns() - began;
+  pthread_mutex_lock(&model->lock);
+  braid_serve_plan_measure(plan, (double)took);
+  pthread_mutex_unlock(&model->lock);
+  return BRAID_OK;
+}
+
+void braid_serve_plan_run(braid_serve_model *model, braid_serve_plan *plan, size_t instance,
+                          braid_serve_request *requests, const int *stop) {
+  bool direct = !requests->next && (!model->batched || requests->rows == plan->batch);
+  if (braid_serve_plan_prepare(model, plan, instance) != BRAID_OK) {
+    refuse_all(requests, BRAID_SERVE_FAILED, braid_error_detail());
+    return;
+  }
+  for (braid_serve_request *request = requests; request; request = request->next)
+    if (!make_outputs(model, plan->plans[instance], plan->batch, request)) {
+      refuse_all(requests, BRAID_SERVE_FAILED, "no memory for outputs");
+      return;
+    }
+  if (!direct) gather(model, plan, instance, requests);
+  braid_status status = run_once(model, plan, instance, requests, direct, stop);
+  char detail[BRAID_SERVE_DETAIL] = "";
+  if (status != BRAID_OK) snprintf(detail, sizeof detail, "%s", braid_error_detail());
+  if (status == BRAID_OK && !direct) scatter(model, plan, instance, requests);
+  int64_t ended = braid_now_ns();
+  for (braid_serve_request *request = requests; request; request = request->next) {
+    request->ended_ns = ended;
+    request->batch = plan->batch;
+    judge(request, status, detail, stop);
+  }
+}

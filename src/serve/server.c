@@ -1,0 +1,130 @@
+#include "serve/server.h"
+
+#include <stdio.h>
+
+#include "base/try.h"
+
+static braid_status open_devices(braid_server *server) {
+  const braid_serve_config *config = server->config;
+  server->devices = braid_zalloc_array(NULL, config->devices_count, sizeof *server->devices);
+  if (!server->devices) return BRAID_NO_MEMORY;
+  for (size_t i = 0; i < config->devices_count; i++) {
+    BRAID_TRY(braid_serve_device_open(&config->devices[i], &server->devices[i]));
+    server->device_count++;
+  }
+  return BRAID_OK;
+}
+
+static int chosen_port(int given, int64_t configured) {
+  return given < 0 ? 0 : given ? given : (int)configured;
+}
+
+static braid_status open_server(const braid_server_options *options, braid_server *server) {
+  server->log = options->log;
+  BRAID_TRY(braid_serve_config_load(options->config, &server->config));
+  server->ports[0] = chosen_port(options->port, server->config->port);
+  server->ports[1] = chosen_port(options->grpc_port, server->config->grpc_port);
+  BRAID_TRY(open_devices(server));
+  BRAID_TRY(braid_serve_tenants_create(server->config, &server->tenants, &server->tenant_count));
+  BRAID_TRY(braid_serve_regions_create(&server->regions));
+  BRAID_TRY(braid_serve_scheduler_create(server->devices, server->device_count, &server->scheduler));
+  BRAID_TRY(braid_serve_registry_create(server->config, server->devices, &server->registry));
+  BRAID_TRY(braid_serve_http_start(server, &server->http));
+  if (options->grpc_port || server->config->grpc_port) BRAID_TRY(braid_serve_grpc_start(server, &server->grpc));
+  return BRAID_OK;
+}
+
+braid_status braid_server_create(const braid_server_options *options, braid_server **out) {
+  *out = NULL;
+  braid_server *server = braid_zalloc(NULL, sizeof *server);
+  if (!server) return BRAID_NO_MEMORY;
+  braid_status status = open_server(options, server);
+  if (status == BRAID_OK)
+    *out = server;
+  else
+    braid_server_destroy(server, 0);
+  return status;
+}
+
+int braid_server_port(const braid_server *server) {
+  return braid_serve_http_port(server->http);
+}
+
+int braid_server_grpc_port(const braid_server *server) {
+  return server->grpc ? braid_serve_grpc_port(server->grpc) : 0;
+}
+
+void braid_server_models(braid_server *server, size_t *out_loading, size_t *out_ready, size_t *out_broken) {
+  *out_loading = *out_ready = *out_broken = 0;
+  braid_serve_entry entry;
+  for (size_t i = 0; braid_serve_registry_entry(server->registry, i, &entry); i++) {
+    *out_loading += entry.state == BRAID_SERVE_LOADING;
+    *out_ready += entry.state == BRAID_SERVE_READY;
+    *out_broken += entry.state == BRAID_SERVE_BROKEN;
+  }
+}
+
+bool braid_server_model(braid_server *server, size_t index, const char **out_name, char *out_reason,
+                        size_t reason_bytes) {
+  braid_serve_entry entry;
+  if (!braid_serve_registry_entry(server->registry, index, &entry)) return false;
+  *out_name = entry.config->name;
+  snprintf(out_reason, reason_bytes, "%s", entry.state == BRAID_SERVE_BROKEN ? entry.reason : "");
+  return true;
+}
+
+bool braid_server_is_ready(braid_server *server) {
+  return !__atomic_load_n(&server->stopping, __ATOMIC_ACQUIRE) && braid_serve_registry_is_settled(server->registry);
+}
+
+void braid_server_destroy(braid_server *server, int64_t grace_ns) {
+  if (!server) return;
+  __atomic_store_n(&server->stopping, 1, __ATOMIC_RELEASE);
+  braid_serve_scheduler_destroy(server->scheduler, grace_ns); /* every request has its answer now */
+  if (server->registry) braid_serve_registry_close(server->registry);
+  braid_serve_grpc_stop(server->grpc);
+  braid_serve_http_stop(server->http);
+  braid_serve_registry_destroy(server->registry);
+  braid_serve_regions_destroy(server->regions);
+  braid_serve_tenants_destroy(server->tenants, server->tenant_count);
+  for (size_t i = 0; i < server->device_count; i++) braid_serve_device_close(&server->devices[i]);
+  braid_free(NULL, server->devices);
+  braid_serve_config_free(server->config);
+  braid_free(NULL, server);
+}
+
+braid_serve_verdict braid_serve_begin(braid_server *server, const char *token, const char *model, const char *version,
+                                      braid_serve_request **out, char *detail) {
+  *out = NULL;
+  braid_serve_tenant *tenant = braid_serve_tenant_find(server->tenants, server->tenant_count, token);
+  if (!tenant) {
+    snprintf(detail, BRAID_SERVE_DETAIL,
+             token ? "the token is nobody's" : "a token is needed: authorization: Bearer TOKEN");
+    return BRAID_SERVE_UNAUTHORIZED;
+  }
+  return braid_serve_begin_as(server, tenant, model, version, out, detail);
+}
+
+braid_serve_verdict braid_serve_begin_as(braid_server *server, braid_serve_tenant *tenant, const char *model,
+                                         const char *version, braid_serve_request **out, char *detail) {
+  *out = NULL;
+  if (!braid_serve_tenant_may(tenant, model)) {
+    snprintf(detail, BRAID_SERVE_DETAIL, "tenant %s may not use model \"%.100s\"", tenant->config->name, model);
+    return BRAID_SERVE_FORBIDDEN;
+  }
+  if (__atomic_load_n(&server->stopping, __ATOMIC_ACQUIRE)) {
+    snprintf(detail, BRAID_SERVE_DETAIL, "the daemon stops");
+    return BRAID_SERVE_UNAVAILABLE;
+  }
+  braid_serve_model *acquired;
+  braid_status status = braid_serve_registry_acquire(server->registry, model, version, &acquired);
+  if (status != BRAID_OK) {
+    snprintf(detail, BRAID_SERVE_DETAIL, "%s", braid_error_detail());
+    return status == BRAID_NOT_FOUND ? BRAID_SERVE_UNKNOWN : BRAID_SERVE_UNAVAILABLE;
+  }
+  *out = braid_serve_request_create(acquired, tenant);
+  braid_serve_model_release(acquired);
+  if (*out) return BRAID_SERVE_DONE;
+  snprintf(detail, BRAID_SERVE_DETAIL, "no memory for a request");
+  return BRAID_SERVE_FAILED;
+}
