@@ -7,6 +7,7 @@ if(MICROHTTPD_FOUND AND JANSSON_FOUND AND NOT BRAID_STATIC AND NOT CMAKE_CROSSCO
   list(FILTER BRAID_SERVE_SOURCES EXCLUDE REGEX "_(test|bench|fuzz)\\.c$|/serve/(without|grpc/.*)\\.c$")
   list(APPEND BRAID_SERVE_SOURCES ${CMAKE_SOURCE_DIR}/src/serve/grpc/without.c)
   set(BRAID_SERVE_LIBRARIES PkgConfig::MICROHTTPD PkgConfig::JANSSON)
+  set(BRAID_SERVES ON) # its tests are built
 else()
   set(BRAID_SERVE_SOURCES ${CMAKE_SOURCE_DIR}/src/serve/without.c)
   set(BRAID_SERVE_LIBRARIES "")

@@ -49,7 +49,14 @@ extern int braid_http_suspended;
 /* The answer becomes {"error": "..."} (printf), with the verdict's status. */
 void braid_http_refuse(braid_http_call *call, braid_serve_verdict verdict, const char *format, ...) BRAID_PRINTF(3, 4);
 
+/* Makes room for `bytes` of body in all, of the tenant's quota; false: refused (http.c). */
+bool braid_http_reserve_body(braid_http_call *call, size_t bytes);
+/* The body, compressed as gzip or zlib, becomes what it was; false: refused (inflate.c). */
+bool braid_http_inflate(braid_http_call *call);
+
 /* --- inference (infer.c) --- */
+/* Reads the body, whose first bytes are JSON, into the call's request; false: refused. */
+bool braid_http_read_request(braid_http_call *call, size_t json_bytes);
 /* Reads the body for a request of the model and submits it: true; the connection is suspended first and resumed by its
  * end. False: the answer is a refusal. */
 bool braid_http_infer(braid_http_call *call, const char *model, const char *version);

@@ -191,8 +191,7 @@ static bool authenticate(braid_http_call *call) {
   return false;
 }
 
-/* Makes room for `bytes` in all. */
-static bool reserve_body(braid_http_call *call, size_t bytes) {
+bool braid_http_reserve_body(braid_http_call *call, size_t bytes) {
   size_t most = (size_t)call->server->config->max_request_bytes;
   if (bytes <= call->capacity) return true;
   if (!call->tenant || bytes > most) {
@@ -236,11 +235,12 @@ static bool expect_body(braid_http_call *call) {
     return false;
   }
   if (!authenticate(call)) return false;
-  return !length || !braid_parse_i64(length, &bytes) || bytes <= 0 || reserve_body(call, (size_t)bytes);
+  return !length || !braid_parse_i64(length, &bytes) || bytes <= 0 || braid_http_reserve_body(call, (size_t)bytes);
 }
 
 static bool take_body(braid_http_call *call, const char *data, size_t bytes) {
-  if (!reserve_body(call, call->bytes + (call->bytes + bytes < kFirstBody ? kFirstBody : bytes))) return false;
+  if (!braid_http_reserve_body(call, call->bytes + (call->bytes + bytes < kFirstBody ? kFirstBody : bytes)))
+    return false;
   memcpy(call->body + call->bytes, data, bytes);
   call->bytes += bytes;
   double ms = (double)(braid_now_ns() - call->began_ns) * 1e-6;

@@ -197,10 +197,8 @@ static bool find_json(braid_http_call *call, size_t *out) {
   return true;
 }
 
-static bool parse_body(braid_http_call *call) {
-  size_t json_bytes;
+bool braid_http_read_request(braid_http_call *call, size_t json_bytes) {
   json_error_t error;
-  if (!find_json(call, &json_bytes)) return false;
   json_t *root = json_loadb((const char *)call->body, json_bytes, JSON_REJECT_DUPLICATES, &error);
   if (!root) {
     braid_http_refuse(call, BRAID_SERVE_INVALID, "the body is not JSON: line %d, column %d: %s", error.line,
@@ -211,6 +209,14 @@ static bool parse_body(braid_http_call *call) {
   bool read = read_request(call, root, &rest);
   json_decref(root);
   return read;
+}
+
+/* Undoes the body's Content-Encoding. */
+static bool decode_body(braid_http_call *call) {
+  const char *encoding = MHD_lookup_connection_value(call->connection, MHD_HEADER_KIND, "Content-Encoding");
+  if (!encoding || strcmp(encoding, "identity") == 0) return true;
+  if (strcmp(encoding, "gzip") == 0 || strcmp(encoding, "deflate") == 0) return braid_http_inflate(call);
+  return invalid(call, "the Content-Encoding is gzip, deflate or identity");
 }
 
 /* --- running -------------------------------------------------------------------------------------------------------
@@ -229,16 +235,14 @@ static bool is_gone(braid_serve_request *request) {
 
 bool braid_http_infer(braid_http_call *call, const char *model, const char *version) {
   char detail[BRAID_SERVE_DETAIL];
-  const char *encoding = MHD_lookup_connection_value(call->connection, MHD_HEADER_KIND, "Content-Encoding");
-  if (encoding && strcmp(encoding, "identity") != 0)
-    return invalid(call, "bodies with a Content-Encoding are not taken: send it as it is");
+  size_t json_bytes;
   braid_serve_verdict verdict =
       braid_serve_begin_as(call->server, call->tenant, model, version, &call->request, detail);
   if (verdict != BRAID_SERVE_DONE) {
     braid_http_refuse(call, verdict, "%s", detail);
     return false;
   }
-  if (!parse_body(call)) return false;
+  if (!decode_body(call) || !find_json(call, &json_bytes) || !braid_http_read_request(call, json_bytes)) return false;
   call->request->context = call;
   call->request->done = on_done;
   call->request->is_gone = is_gone;
