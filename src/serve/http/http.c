@@ -25,7 +25,7 @@ struct braid_serve_http {
 
 static const int64_t kLastAnswers =
     2000000000; /* how long a daemon that stops waits for clients to read; nanoseconds */
-enum { kIdleSeconds = 75, kFirstBody = 4096, kPemBytes = 1 << 20 };
+enum { kIdleSeconds = 75, kFirstBody = 4096, kPemBytes = 1 << 20, kConnectionBytes = 64 << 10 };
 
 /* --- answers -------------------------------------------------------------------------------------------------------
  */
@@ -357,6 +357,7 @@ static braid_status start_daemon(braid_server *server, struct braid_serve_http *
       {MHD_OPTION_LISTEN_SOCKET, handle, NULL},
       {MHD_OPTION_THREAD_POOL_SIZE, (intptr_t)config->http_threads, NULL},
       {MHD_OPTION_CONNECTION_LIMIT, (intptr_t)config->max_connections, NULL},
+      {MHD_OPTION_CONNECTION_MEMORY_LIMIT, kConnectionBytes, NULL},
       {MHD_OPTION_CONNECTION_TIMEOUT, kIdleSeconds, NULL},
       {MHD_OPTION_NOTIFY_COMPLETED, (intptr_t)on_completed, NULL},
       {http->key ? MHD_OPTION_HTTPS_MEM_KEY : MHD_OPTION_END, 0, http->key},
