@@ -102,8 +102,11 @@ def test_deadlines(client):
     except InferenceServerException as error:
         assert error.status() in ("StatusCode.UNAVAILABLE", "StatusCode.DEADLINE_EXCEEDED"), error
     began = time.time()
-    refused("DEADLINE_EXCEEDED", client.infer, "patient", one, client_timeout=0.2)
-    assert time.time() - began < 2
+    try:  # run in time, or refused in time: it does not wait for others as long as it could without a deadline
+        client.infer("patient", one, client_timeout=0.5)
+    except InferenceServerException as error:
+        assert error.status() in ("StatusCode.UNAVAILABLE", "StatusCode.DEADLINE_EXCEEDED"), error
+    assert time.time() - began < 1
 
 
 def test_cancel(client):
