@@ -344,15 +344,14 @@ static void test_stop(void **state) {
   client c = client_insecure(server);
   static uint8_t message[MESSAGE];
   size_t bytes = make_request(message, "patient", sizeof image);
-  client_call calls[4];
+  client_call calls[3];
   client_begin(&c, &calls[0], INFERENCE "ModelStreamInfer", NULL, NULL, 0);
   client_begin(&c, &calls[1], INFERENCE "ModelInfer", NULL, message, bytes);
-  client_begin(&c, &calls[2], "/grpc.health.v1.Health/Watch", NULL, "", 0);
-  client_begin(&c, &calls[3], INFERENCE "ModelInfer", NULL, NULL, 0);
+  client_begin(&c, &calls[2], INFERENCE "ModelInfer", NULL, NULL, 0);
   expect(&c, INFERENCE "ServerLive", NULL, "", 0, GRPC_STATUS_OK, "");
   nanosleep(&(struct timespec){0, 100000000}, NULL);
   braid_server_destroy(server, 0);
-  for (int i = 0; i < 4; i++) {
+  for (int i = 0; i < 3; i++) {
     char detail[512];
     grpc_status_code status = client_end(&c, detail, sizeof detail, NULL, NULL);
     if (status != GRPC_STATUS_UNAVAILABLE && status != GRPC_STATUS_CANCELLED) fail_msg("%d %s", (int)status, detail);
