@@ -5,6 +5,9 @@ pkg_check_modules(JANSSON IMPORTED_TARGET jansson)
 if(MICROHTTPD_FOUND AND JANSSON_FOUND AND NOT BRAID_STATIC AND NOT CMAKE_CROSSCOMPILING)
   file(GLOB_RECURSE BRAID_SERVE_SOURCES CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/serve/*.c)
   list(FILTER BRAID_SERVE_SOURCES EXCLUDE REGEX "_(test|bench|fuzz)\\.c$|/serve/(without|grpc/.*)\\.c$")
+  braid_embed(${CMAKE_BINARY_DIR}/generated/serve_page.c braid_serve_page braid_serve_file serve/http/page.h ""
+    ${CMAKE_SOURCE_DIR}/src/serve/http/page.html)
+  list(APPEND BRAID_SERVE_SOURCES ${CMAKE_BINARY_DIR}/generated/serve_page.c)
   set(BRAID_SERVE_LIBRARIES PkgConfig::MICROHTTPD PkgConfig::JANSSON)
   include(cmake/grpc.cmake)
   set(BRAID_SERVES ON) # its tests are built
@@ -17,3 +20,6 @@ target_include_directories(braid_serve PRIVATE include src ${CMAKE_BINARY_DIR}/g
 target_link_libraries(braid_serve PUBLIC braid_flags ${BRAID_LIBRARIES} ${BRAID_SERVE_LIBRARIES})
 target_sources(braid PRIVATE $<TARGET_OBJECTS:braid_serve>)
 target_link_libraries(braid PRIVATE ${BRAID_SERVE_LIBRARIES})
+if(BRAID_FUZZ)
+  target_compile_options(braid_serve PRIVATE -fsanitize=fuzzer-no-link)
+endif()

@@ -359,6 +359,45 @@ static void test_stop(void **state) {
   client_close(&c);
 }
 
+/* Calls without end, from before the daemon stops until after; each gets an answer, and none is left behind. */
+typedef struct caller {
+  client own;
+  pthread_t thread;
+  size_t done;
+} caller;
+
+static void *call_on(void *context) {
+  caller *c = context;
+  uint8_t message[MESSAGE];
+  char detail[512];
+  size_t bytes = make_request(message, "lenet", sizeof image);
+  for (grpc_status_code status = GRPC_STATUS_OK; status != GRPC_STATUS_UNAVAILABLE;) {
+    client_call call;
+    client_begin(&c->own, &call, INFERENCE "ModelInfer", NULL, message, bytes);
+    status = client_end(&c->own, detail, sizeof detail, NULL, NULL);
+    c->done += status == GRPC_STATUS_OK;
+  }
+  return NULL;
+}
+
+static void test_stop_busy(void **state) {
+  (void)state;
+  enum { CALLERS = 4 };
+  caller callers[CALLERS] = {0};
+  braid_server *server = start_good("");
+  for (int i = 0; i < CALLERS; i++) {
+    callers[i].own = client_insecure(server);
+    assert_int_equal(pthread_create(&callers[i].thread, NULL, call_on, &callers[i]), 0);
+  }
+  nanosleep(&(struct timespec){0, 200000000}, NULL);
+  braid_server_destroy(server, 0);
+  for (int i = 0; i < CALLERS; i++) {
+    assert_int_equal(pthread_join(callers[i].thread, NULL), 0);
+    client_close(&callers[i].own);
+    assert_true(callers[i].done > 0);
+  }
+}
+
 static void read_text(const char *path, char *to, size_t room) {
   FILE *file = fopen(path, "r");
   assert_non_null(file);
@@ -423,10 +462,10 @@ static void test_kserve(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_pieces), cmocka_unit_test(test_same_bits), cmocka_unit_test(test_refused),
-      cmocka_unit_test(test_rude),   cmocka_unit_test(test_gone),      cmocka_unit_test(test_stop),
-      cmocka_unit_test(test_tls),    cmocka_unit_test(test_listen),    cmocka_unit_test(test_triton),
-      cmocka_unit_test(test_kserve),
+      cmocka_unit_test(test_pieces),    cmocka_unit_test(test_same_bits), cmocka_unit_test(test_refused),
+      cmocka_unit_test(test_rude),      cmocka_unit_test(test_gone),      cmocka_unit_test(test_stop),
+      cmocka_unit_test(test_stop_busy), cmocka_unit_test(test_tls),       cmocka_unit_test(test_listen),
+      cmocka_unit_test(test_triton),    cmocka_unit_test(test_kserve),
   };
   return skip_run_group_tests(tests, compute_expected, remove_folder);
 }

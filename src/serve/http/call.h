@@ -77,6 +77,8 @@ bool braid_http_load(braid_http_call *call, const char *model, bool load);
 void braid_http_answer_load(braid_http_call *call);
 void braid_http_metrics(braid_http_call *call);
 void braid_http_decisions(braid_http_call *call);
+void braid_http_page(braid_http_call *call);
+void braid_http_status(braid_http_call *call);
 /* action: "status", "register", "unregister"; `region` NULL: all. */
 void braid_http_shared_memory(braid_http_call *call, const char *region, const char *action);
 

@@ -129,7 +129,10 @@ static void test_refusals(void **state) {
     int status;
     const char *text;
   } kCases[] = {
-      {"GET", "/", "", 404, "nothing at /"},
+      {"GET", "/", "", 200, "<title>Braid</title>"},
+      {"GET", "/v3", "", 404, "nothing at /v3"},
+      {"GET", "/v2/braid/status", "", 200, "\"devices\":[{\"name\":\"cpu\""},
+      {"POST", "/", "", 404, NULL},
       {"GET", "/v2/models/none", "", 404, "no model"},
       {"GET", "/v2/models/lenet/versions/2", "", 404, "version"},
       {"GET", "/v2/models/lenet/versions", "", 404, NULL},
