@@ -27,8 +27,12 @@ typedef struct braid_serve_load {
 
 braid_status braid_serve_scheduler_create(braid_serve_device *devices, size_t device_count,
                                           braid_serve_scheduler **out);
-/* Refuses what comes, lets what waits and runs end within `grace_ns`, cancels the rest, and joins the threads. */
-void braid_serve_scheduler_destroy(braid_serve_scheduler *scheduler, int64_t grace_ns);
+/* Refuses what comes, lets what waits and runs end within `grace_ns`, cancels the rest, and joins the threads. Every
+ * request has its answer after it, and those that still come are refused: front ends may be stopped then. NULL is
+ * allowed. */
+void braid_serve_scheduler_end(braid_serve_scheduler *scheduler, int64_t grace_ns);
+/* Ends it, if that has not been done. When no front end knows it any more. */
+void braid_serve_scheduler_destroy(braid_serve_scheduler *scheduler);
 /* Checks, admits and queues the request; request->done is called once, by this thread if it is refused. */
 void braid_serve_submit(braid_serve_scheduler *scheduler, braid_serve_request *request);
 braid_serve_load braid_serve_scheduler_load(braid_serve_scheduler *scheduler, size_t device);
