@@ -1,4 +1,5 @@
-/* braid serve: the daemon, in a program of its own (braid-serve), so that other commands need not load what it stands on. */
+/* braid serve: the daemon, in a program of its own (braid-serve), so that other commands need not load what it stands
+ * on. */
 #include <time.h>
 
 #include "braid/serve.h"
@@ -90,6 +91,7 @@ int cli_serve(int argc, char **argv) {
   arguments args = {.grace_s = 10};
   cli_parse(&argp, argc, argv, &args);
   args.options.log = cli_log();
+  if (args.check) args.options.port = -1; /* beside a daemon that runs */
   cli_catch_interrupt();
   braid_server *server = NULL;
   braid_status status = braid_server_create(&args.options, &server);
@@ -99,8 +101,9 @@ int cli_serve(int argc, char **argv) {
     printf("{\"port\": %d, \"grpc_port\": %d}\n", port, grpc);
     fflush(stdout);
   }
-  braid_log_write(cli_log(), BRAID_LOG_WARNING, grpc ? "listens on port %d, gRPC on %d" : "listens on port %d", port,
-                  grpc);
+  if (!args.check)
+    braid_log_write(cli_log(), BRAID_LOG_WARNING, grpc ? "listens on port %d, gRPC on %d" : "listens on port %d", port,
+                    grpc);
   size_t broken = wait_for_models(server);
   while (!args.check && !cli_interrupted()) nanosleep(&(struct timespec){0, 50000000}, NULL);
   braid_server_destroy(server, (int64_t)(args.grace_s * 1e9));
