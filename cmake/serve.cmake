@@ -17,3 +17,6 @@ target_include_directories(braid_serve PRIVATE include src ${CMAKE_BINARY_DIR}/g
 target_link_libraries(braid_serve PUBLIC braid_flags ${BRAID_LIBRARIES} ${BRAID_SERVE_LIBRARIES})
 target_sources(braid PRIVATE $<TARGET_OBJECTS:braid_serve>)
 target_link_libraries(braid PRIVATE ${BRAID_SERVE_LIBRARIES})
+if(BRAID_FUZZ)
+  target_compile_options(braid_serve PRIVATE -fsanitize=fuzzer-no-link)
+endif()

@@ -11,8 +11,8 @@
 
 #include "braid/graph.h"
 #include "braid/machine.h"
-#include "serve/config.h"
 #include "serve/request.h"
+#include "serve/serving_config.h"
 
 enum { BRAID_SERVE_PLANS = 64, BRAID_SERVE_INSTANCES = 16 };
 

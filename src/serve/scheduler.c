@@ -12,7 +12,7 @@
 #include "base/thread.h"
 #include "base/try.h"
 #include "base/vector.h"
-#include "serve/policy.h"
+#include "serve/serving_policy.h"
 
 enum { kDecisions = 256, kOverShare = 10 };
 static const int64_t kPatience = 1000000000; /* when a request without a deadline is due after it came: nanoseconds */

@@ -3,10 +3,10 @@
 #define BRAID_SERVE_SERVER_H
 
 #include "braid/serve.h"
-#include "serve/config.h"
 #include "serve/regions.h"
 #include "serve/registry.h"
 #include "serve/scheduler.h"
+#include "serve/serving_config.h"
 #include "serve/tenant.h"
 
 struct braid_server {

@@ -6,8 +6,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "serve/config.h"
 #include "serve/request.h"
+#include "serve/serving_config.h"
 
 /* Counters since the daemon began, read and written atomically. */
 typedef struct braid_serve_usage {

@@ -24,6 +24,7 @@ typedef struct braid_http_call {
   uint8_t *body;
   size_t bytes, capacity; /* the capacity is counted against the tenant's quota */
   int64_t began_ns;
+  int *open;              /* calls whose answer is not sent yet, this among them (atomic); NULL: not counted */
   bool answered, waiting; /* an answer is queued; the scheduler has the request */
   int socket;
   /* --- a model to be loaded or unloaded, which takes seconds: by a thread --- */
@@ -42,9 +43,6 @@ typedef struct braid_http_call {
   size_t header_bytes;      /* of the JSON before binary data; 0: no binary data */
   const char *content_type; /* NULL: JSON */
 } braid_http_call;
-
-/* Connections that a thread will resume (atomic): the front end is stopped when there are none. */
-extern int braid_http_suspended;
 
 /* The answer becomes {"error": "..."} (printf), with the verdict's status. */
 void braid_http_refuse(braid_http_call *call, braid_serve_verdict verdict, const char *format, ...) BRAID_PRINTF(3, 4);

@@ -4,8 +4,6 @@
 
 #include "serve/http/call.h"
 
-int braid_http_suspended;
-
 static void *load_main(void *context) {
   braid_http_call *call = context;
   braid_serve_registry *registry = call->server->registry;
@@ -21,7 +19,6 @@ static void *load_main(void *context) {
     braid_http_refuse(call, verdict, "%s", braid_error_detail());
   }
   MHD_resume_connection(call->connection);
-  __atomic_fetch_sub(&braid_http_suspended, 1, __ATOMIC_ACQ_REL);
   return NULL;
 }
 
@@ -35,12 +32,10 @@ bool braid_http_load(braid_http_call *call, const char *model, bool load) {
   call->load = load;
   call->waiting = call->loading = true;
   MHD_suspend_connection(call->connection);
-  __atomic_fetch_add(&braid_http_suspended, 1, __ATOMIC_ACQ_REL);
   if (pthread_create(&call->loader, NULL, load_main, call) == 0) return true;
   call->loading = false;
   braid_http_refuse(call, BRAID_SERVE_FAILED, "no thread to load a model with");
   MHD_resume_connection(call->connection);
-  __atomic_fetch_sub(&braid_http_suspended, 1, __ATOMIC_ACQ_REL);
   return true;
 }
 

@@ -16,12 +16,16 @@
 #include "serve/http/call.h"
 
 struct braid_serve_http {
+  braid_server *server;
   struct MHD_Daemon *daemon;
   char *certificate, *key;
   int port;
+  int open; /* calls whose answer is not sent yet; atomic */
 };
 
-enum { kIdleSeconds = 75, kFirstBody = 4096, kPemBytes = 1 << 20 };
+static const int64_t kLastAnswers =
+    2000000000; /* how long a daemon that stops waits for clients to read; nanoseconds */
+enum { kIdleSeconds = 75, kFirstBody = 4096, kPemBytes = 1 << 20, kConnectionBytes = 64 << 10 };
 
 /* --- answers -------------------------------------------------------------------------------------------------------
  */
@@ -252,12 +256,14 @@ static bool take_body(braid_http_call *call, const char *data, size_t bytes) {
 
 /* --- MHD's callbacks -----------------------------------------------------------------------------------------------
  */
-static braid_http_call *call_create(braid_server *server, struct MHD_Connection *connection, const char *path,
+static braid_http_call *call_create(struct braid_serve_http *http, struct MHD_Connection *connection, const char *path,
                                     const char *method) {
   braid_http_call *call = braid_zalloc(NULL, sizeof *call);
   if (!call) return NULL;
-  *call = (braid_http_call){.server = server, .connection = connection, .path = path, .method = method};
+  *call = (braid_http_call){
+      .server = http->server, .open = &http->open, .connection = connection, .path = path, .method = method};
   call->began_ns = braid_now_ns();
+  __atomic_fetch_add(&http->open, 1, __ATOMIC_ACQ_REL);
   braid_text_init(&call->text, NULL);
   call->socket = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
   return call;
@@ -266,9 +272,10 @@ static braid_http_call *call_create(braid_server *server, struct MHD_Connection 
 static enum MHD_Result on_access(void *context, struct MHD_Connection *connection, const char *path, const char *method,
                                  const char *version, const char *data, size_t *bytes, void **state) {
   braid_http_call *call = *state;
+  struct braid_serve_http *http = context;
   (void)version;
   if (!call) {
-    call = call_create(context, connection, path, method);
+    call = call_create(http, connection, path, method);
     *state = call;
     if (!call) return MHD_NO;
     return expect_body(call) ? MHD_YES : send_answer(call); /* refused before the body is read */
@@ -305,6 +312,7 @@ static void on_completed(void *context, struct MHD_Connection *connection, void 
   braid_serve_request_destroy(call->request);
   drop_body(call);
   braid_text_deinit(&call->text);
+  __atomic_fetch_sub(call->open, 1, __ATOMIC_ACQ_REL);
   braid_free(NULL, call);
 }
 
@@ -349,6 +357,7 @@ static braid_status start_daemon(braid_server *server, struct braid_serve_http *
       {MHD_OPTION_LISTEN_SOCKET, handle, NULL},
       {MHD_OPTION_THREAD_POOL_SIZE, (intptr_t)config->http_threads, NULL},
       {MHD_OPTION_CONNECTION_LIMIT, (intptr_t)config->max_connections, NULL},
+      {MHD_OPTION_CONNECTION_MEMORY_LIMIT, kConnectionBytes, NULL},
       {MHD_OPTION_CONNECTION_TIMEOUT, kIdleSeconds, NULL},
       {MHD_OPTION_NOTIFY_COMPLETED, (intptr_t)on_completed, NULL},
       {http->key ? MHD_OPTION_HTTPS_MEM_KEY : MHD_OPTION_END, 0, http->key},
@@ -357,7 +366,7 @@ static braid_status start_daemon(braid_server *server, struct braid_serve_http *
   };
   unsigned flags =
       MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ITC | (http->key ? MHD_USE_TLS : 0u);
-  http->daemon = MHD_start_daemon(flags, 0, NULL, NULL, on_access, server, MHD_OPTION_ARRAY, options, MHD_OPTION_END);
+  http->daemon = MHD_start_daemon(flags, 0, NULL, NULL, on_access, http, MHD_OPTION_ARRAY, options, MHD_OPTION_END);
   if (http->daemon) return BRAID_OK;
   close(handle);
   return braid_fail(BRAID_IO, "the HTTP server does not start%s",
@@ -370,6 +379,7 @@ braid_status braid_serve_http_start(braid_server *server, struct braid_serve_htt
   *out = NULL;
   struct braid_serve_http *http = braid_zalloc(NULL, sizeof *http);
   if (!http) return BRAID_NO_MEMORY;
+  http->server = server;
   braid_status status = BRAID_OK;
   if (config->key) status = read_pem(config->key, &http->key);
   if (config->certificate && status == BRAID_OK) status = read_pem(config->certificate, &http->certificate);
@@ -384,8 +394,12 @@ braid_status braid_serve_http_start(braid_server *server, struct braid_serve_htt
 
 void braid_serve_http_stop(struct braid_serve_http *http) {
   if (!http) return;
-  while (__atomic_load_n(&braid_http_suspended, __ATOMIC_ACQUIRE)) nanosleep(&(struct timespec){0, 1000000}, NULL);
+  int64_t until = braid_now_ns() + kLastAnswers;
+  int listens = http->daemon ? MHD_quiesce_daemon(http->daemon) : -1;
+  while (__atomic_load_n(&http->open, __ATOMIC_ACQUIRE) && braid_now_ns() < until)
+    nanosleep(&(struct timespec){0, 1000000}, NULL);
   if (http->daemon) MHD_stop_daemon(http->daemon);
+  if (listens >= 0) close(listens);
   braid_free(NULL, http->certificate);
   braid_free(NULL, http->key);
   braid_free(NULL, http);

@@ -1,6 +1,6 @@
 /* The daemon's configuration: a YAML file (docs/serving.md). */
-#ifndef BRAID_SERVE_CONFIG_H
-#define BRAID_SERVE_CONFIG_H
+#ifndef BRAID_SERVE_SERVING_CONFIG_H
+#define BRAID_SERVE_SERVING_CONFIG_H
 
 #include <stdbool.h>
 #include <stddef.h>

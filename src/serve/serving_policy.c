@@ -1,4 +1,4 @@
-#include "serve/policy.h"
+#include "serve/serving_policy.h"
 
 #include <math.h>
 
@@ -27,19 +27,25 @@ static lane *first_free(lane *lanes, size_t count) {
   return first;
 }
 
-/* Takes the run that begins with waiting[first]: all of its group that have room. Returns the rows. */
-static int64_t take_group(const braid_serve_waiting *waiting, size_t count, size_t first, bool *taken, bool *in_run) {
-  int64_t rows = 0;
+/* Takes the run that begins with waiting[first] on a lane: those of its group that have room and make no deadline of
+ * the run be missed. Returns the rows. */
+static int64_t take_group(const braid_serve_waiting *waiting, size_t count, size_t first, bool *taken, bool *in_run,
+                          const lane *on, braid_serve_forecast *forecast, const void *context) {
+  int64_t rows = 0, earliest = INT64_MAX;
   for (size_t i = first; i < count; i++) {
-    in_run[i] = !taken[i] && waiting[i].group == waiting[first].group &&
-                (i == first || rows + waiting[i].rows <= waiting[first].most_rows);
-    if (!in_run[i]) continue;
-    taken[i] = true;
-    rows += waiting[i].rows;
-    if (rows >= waiting[first].most_rows) {
-      for (size_t k = i + 1; k < count; k++) in_run[k] = false;
-      break;
+    const braid_serve_waiting *one = &waiting[i];
+    in_run[i] = false;
+    if (taken[i] || one->group != waiting[first].group) continue;
+    int64_t deadline = one->deadline_ns && one->deadline_ns < earliest ? one->deadline_ns : earliest;
+    if (i != first) {
+      if (rows + one->rows > waiting[first].most_rows) continue;
+      braid_serve_span span = forecast(context, one->group, rows + one->rows);
+      double variance = on->variance + span.deviation_ns * span.deviation_ns;
+      if (on->free_ns + span.mean_ns + BRAID_SERVE_DEVIATIONS * sqrt(variance) > (double)deadline) continue;
     }
+    in_run[i] = taken[i] = true;
+    rows += one->rows;
+    earliest = deadline;
   }
   return rows;
 }
@@ -59,9 +65,9 @@ braid_serve_admission braid_serve_admit(const braid_serve_waiting *waiting, size
   bool missed = false;
   for (size_t first = 0; first < count; first++) {
     if (taken[first]) continue;
-    int64_t rows = take_group(waiting, count, first, taken, in_run);
-    braid_serve_span span = forecast(context, waiting[first].group, rows);
     lane *on = first_free(lanes, instances);
+    int64_t rows = take_group(waiting, count, first, taken, in_run, on, forecast, context);
+    braid_serve_span span = forecast(context, waiting[first].group, rows);
     on->free_ns += span.mean_ns;
     on->variance += span.deviation_ns * span.deviation_ns;
     double end = on->free_ns + BRAID_SERVE_DEVIATIONS * sqrt(on->variance);

@@ -1,4 +1,4 @@
-#include "serve/config.h"
+#include "serve/serving_config.h"
 
 #include <stdio.h>
 #include <stdlib.h>

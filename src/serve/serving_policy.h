@@ -1,7 +1,7 @@
 /* What the daemon decides, over plain numbers: it touches no device and no clock, so the cluster's simulator and tests
  * drive the same code in virtual time. Times in nanoseconds on one clock. */
-#ifndef BRAID_SERVE_POLICY_H
-#define BRAID_SERVE_POLICY_H
+#ifndef BRAID_SERVE_SERVING_POLICY_H
+#define BRAID_SERVE_SERVING_POLICY_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,0 +1,74 @@
+/* The daemon's configuration: defaults, and what is refused with the line that has it. */
+#include "serve/serving_config.h"
+
+#include <string.h>
+
+#include "skip.h"
+
+static void test_defaults(void **state) {
+  (void)state;
+  static const char kText[] = "models:\n  - {name: a, path: a.onnx}\n";
+  braid_serve_config *config;
+  assert_int_equal(braid_serve_config_parse("c.yaml", kText, strlen(kText), &config), BRAID_OK);
+  assert_string_equal(config->address, "127.0.0.1");
+  assert_int_equal(config->port, 8000);
+  assert_int_equal(config->devices_count, 1);
+  assert_string_equal(config->devices[0].device, "cpu");
+  assert_string_equal(config->models[0].version, "1");
+  assert_string_equal(config->models[0].batch_bits, "same");
+  assert_int_equal(config->tenants_count, 1);
+  assert_true(config->tenants[0].admin);
+  assert_true(config->tenants[0].share == 1);
+  braid_serve_config_free(config);
+}
+
+static void test_shares(void **state) {
+  (void)state;
+  static const char kText[] = "models:\n  - {name: a, path: a.onnx}\ntenants:\n"
+                              "  - {name: a, token: x, share: 0.5}\n  - {name: b, token: y}\n  - {name: c}\n";
+  braid_serve_config *config;
+  assert_int_equal(braid_serve_config_parse("c.yaml", kText, strlen(kText), &config), BRAID_OK);
+  assert_true(config->tenants[1].share == 0.25 && config->tenants[2].share == 0.25);
+  assert_false(config->tenants[0].admin);
+  assert_null(config->tenants[0].shared_memory);
+  braid_serve_config_free(config);
+}
+
+static void test_refusals(void **state) {
+  (void)state;
+  static const struct {
+    const char *text, *says;
+  } kCases[] = {
+      {"", "c.yaml"},
+      {"port: 1\n", "models"},
+      {"models: []\n", "c.yaml"},
+      {"port: 70000\nmodels:\n  - {name: a, path: p}\n", "line 1: port is 70000"},
+      {"models:\n  - {name: a, path: p}\n  - {name: a, path: p}\n", "line 3: there are two models named a"},
+      {"models:\n  - {name: a/b, path: p}\n", "line 2: the name \"a/b\""},
+      {"models:\n  - {name: a, path: p, device: gpu}\n", "no device named gpu"},
+      {"models:\n  - {name: a, path: p, max_batch: 65}\n", "max_batch is 65"},
+      {"models:\n  - {name: a, path: p, batch_bits: most}\n", "expected same or any"},
+      {"models:\n  - {name: a, path: p, colour: red}\n", "colour"},
+      {"models:\n  - {name: a, path: p, deadline_ms: -1}\n", "deadline_ms is -1"},
+      {"certificate: c.pem\nmodels:\n  - {name: a, path: p}\n", "line 1: TLS takes both"},
+      {"models:\n  - {name: a, path: p}\ntenants:\n  - {name: t, token: x}\n  - {name: u, token: x}\n",
+       "line 5: tenants t and u"},
+      {"models:\n  - {name: a, path: p}\ntenants:\n  - {name: t}\n  - {name: u}\n", "both none"},
+      {"models:\n  - {name: a, path: p}\ntenants:\n  - {name: t, token_sha256: abc}\n", "64 lower-case"},
+      {"models:\n  - {name: a, path: p}\ntenants:\n  - {name: t, token: x, share: 0.7}\n  - {name: u, share: 0.4}\n",
+       "1.1 together"},
+      {"models:\n  - {name: a, path: p}\ntenants:\n  - {name: t, priority: 10}\n", "priority is 10"},
+  };
+  for (size_t i = 0; i < sizeof kCases / sizeof *kCases; i++) {
+    braid_serve_config *config;
+    braid_status status = braid_serve_config_parse("c.yaml", kCases[i].text, strlen(kCases[i].text), &config);
+    if (status != BRAID_INVALID_FILE || config || !strstr(braid_error_detail(), kCases[i].says))
+      fail_msg("case %zu: %s, \"%s\", not \"%s\"", i, braid_status_text(status), braid_error_detail(), kCases[i].says);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_defaults), cmocka_unit_test(test_shares),
+                                     cmocka_unit_test(test_refusals)};
+  return skip_run_group_tests(tests, NULL, NULL);
+}
