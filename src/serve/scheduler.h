@@ -27,8 +27,18 @@ typedef struct braid_serve_load {
 
 braid_status braid_serve_scheduler_create(braid_serve_device *devices, size_t device_count,
                                           braid_serve_scheduler **out);
-/* Refuses what comes, lets what waits and runs end within `grace_ns`, cancels the rest, and joins the threads. */
-void braid_serve_scheduler_destroy(braid_serve_scheduler *scheduler, int64_t grace_ns);
+/* Refuses what comes, lets what waits and runs end within `grace_ns`, cancels the rest, and joins the threads. Front
+ * ends may still submit, and are refused. NULL is allowed. */
+void braid_serve_scheduler_stop(braid_serve_scheduler *scheduler, int64_t grace_ns);
+/* After all front ends have stopped; stops it first where it was not. NULL is allowed. */
+void braid_serve_scheduler_destroy(braid_serve_scheduler *scheduler);
+/* Gives `count` instances of a device to a tenant alone: their threads run only its requests from now on, beside what
+ * others of its requests get elsewhere. OVER_QUOTA: it would hold more than its share of the instances, rounded down.
+ * UNAVAILABLE: one that nobody holds would not be left. *out_held: held by all tenants, after this. */
+braid_serve_verdict braid_serve_hold(braid_serve_scheduler *scheduler, size_t device, const braid_serve_tenant *tenant,
+                                     size_t count, size_t *out_held);
+void braid_serve_unhold(braid_serve_scheduler *scheduler, size_t device, const braid_serve_tenant *tenant,
+                        size_t count);
 /* Checks, admits and queues the request; request->done is called once, by this thread if it is refused. */
 void braid_serve_submit(braid_serve_scheduler *scheduler, braid_serve_request *request);
 braid_serve_load braid_serve_scheduler_load(braid_serve_scheduler *scheduler, size_t device);

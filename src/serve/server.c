@@ -24,6 +24,9 @@ static braid_status open_server(const braid_server_options *options, braid_serve
   BRAID_TRY(braid_serve_config_load(options->config, &server->config));
   server->ports[0] = chosen_port(options->port, server->config->port);
   server->ports[1] = chosen_port(options->grpc_port, server->config->grpc_port);
+  server->socket = options->socket ? options->socket : server->config->socket;
+  server->wire_port =
+      options->wire_port || server->config->wire_port ? chosen_port(options->wire_port, server->config->wire_port) : -1;
   BRAID_TRY(open_devices(server));
   BRAID_TRY(braid_serve_tenants_create(server->config, &server->tenants, &server->tenant_count));
   BRAID_TRY(braid_serve_regions_create(&server->regions));
@@ -31,6 +34,7 @@ static braid_status open_server(const braid_server_options *options, braid_serve
   BRAID_TRY(braid_serve_registry_create(server->config, server->devices, &server->registry));
   BRAID_TRY(braid_serve_http_start(server, &server->http));
   if (options->grpc_port || server->config->grpc_port) BRAID_TRY(braid_serve_grpc_start(server, &server->grpc));
+  if (server->socket || server->wire_port >= 0) BRAID_TRY(braid_serve_wire_start(server, &server->wire));
   return BRAID_OK;
 }
 
@@ -52,6 +56,14 @@ int braid_server_port(const braid_server *server) {
 
 int braid_server_grpc_port(const braid_server *server) {
   return server->grpc ? braid_serve_grpc_port(server->grpc) : 0;
+}
+
+int braid_server_wire_port(const braid_server *server) {
+  return server->wire ? braid_serve_wire_port(server->wire) : 0;
+}
+
+const char *braid_server_socket(const braid_server *server) {
+  return server->wire ? braid_serve_wire_path(server->wire) : NULL;
 }
 
 void braid_server_models(braid_server *server, size_t *out_loading, size_t *out_ready, size_t *out_broken) {
@@ -80,10 +92,12 @@ bool braid_server_is_ready(braid_server *server) {
 void braid_server_destroy(braid_server *server, int64_t grace_ns) {
   if (!server) return;
   __atomic_store_n(&server->stopping, 1, __ATOMIC_RELEASE);
-  braid_serve_scheduler_destroy(server->scheduler, grace_ns); /* every request has its answer now */
+  braid_serve_scheduler_stop(server->scheduler, grace_ns); /* every request has its answer now; new ones are refused */
   if (server->registry) braid_serve_registry_close(server->registry);
   braid_serve_grpc_stop(server->grpc);
   braid_serve_http_stop(server->http);
+  braid_serve_wire_stop(server->wire);
+  braid_serve_scheduler_destroy(server->scheduler); /* the front ends submit nothing any more */
   braid_serve_registry_destroy(server->registry);
   braid_serve_regions_destroy(server->regions);
   braid_serve_tenants_destroy(server->tenants, server->tenant_count);

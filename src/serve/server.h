@@ -22,7 +22,7 @@ struct braid_server {
   struct braid_serve_http *http;
   struct braid_serve_grpc *grpc; /* NULL: none */
   struct braid_serve_wire *wire; /* NULL: none */
-  char *socket;                  /* path that it listens on; NULL: none */
+  const char *socket;            /* path to listen on, read when the front end starts; NULL: none */
   int wire_port;                 /* to listen on; 0: any; -1: none */
   int ports[2];                  /* to listen on, HTTP and gRPC; 0: any */
   int stopping;                  /* atomic */
@@ -48,7 +48,8 @@ void braid_serve_grpc_stop(struct braid_serve_grpc *grpc);
 int braid_serve_grpc_port(const struct braid_serve_grpc *grpc);
 /* Braid's own protocol, on server->socket and server->wire_port. */
 braid_status braid_serve_wire_start(struct braid_server *server, struct braid_serve_wire **out);
-void braid_serve_wire_stop(struct braid_serve_wire *wire); /* after the scheduler is stopped; NULL is allowed */
+void braid_serve_wire_stop(struct braid_serve_wire *wire);      /* after the scheduler is stopped; NULL is allowed */
 int braid_serve_wire_port(const struct braid_serve_wire *wire); /* 0: none */
+const char *braid_serve_wire_path(const struct braid_serve_wire *wire); /* NULL: none */
 
 #endif

@@ -18,6 +18,16 @@ int braid_server_grpc_port(const braid_server *server) {
   return 0;
 }
 
+int braid_server_wire_port(const braid_server *server) {
+  (void)server;
+  return 0;
+}
+
+const char *braid_server_socket(const braid_server *server) {
+  (void)server;
+  return NULL;
+}
+
 void braid_server_models(braid_server *server, size_t *out_loading, size_t *out_ready, size_t *out_broken) {
   (void)server;
   *out_loading = *out_ready = *out_broken = 0;

@@ -49,8 +49,9 @@ static void compile_job(wire_job *job) {
     return;
   }
   char detail[BRAID_SERVE_DETAIL];
-  snprintf(detail, sizeof detail, "the model takes %zu bytes of memory, which are over the %lld that tenant %s may have",
-           bytes, (long long)compiled->tenant->config->max_bytes, compiled->tenant->config->name);
+  snprintf(detail, sizeof detail,
+           "the model takes %zu bytes of memory, which are over the %lld that tenant %s may have", bytes,
+           (long long)compiled->tenant->config->max_bytes, compiled->tenant->config->name);
   refuse_job(job, BRAID_SERVE_OVER_QUOTA, detail);
 }
 
@@ -58,7 +59,8 @@ void *braid_wire_compiler_main(void *context) {
   struct braid_serve_wire *wire = context;
   pthread_mutex_lock(&wire->lock);
   for (;;) {
-    while (!wire->jobs && !__atomic_load_n(&wire->stop, __ATOMIC_ACQUIRE)) pthread_cond_wait(&wire->changed, &wire->lock);
+    while (!wire->jobs && !__atomic_load_n(&wire->stop, __ATOMIC_ACQUIRE))
+      pthread_cond_wait(&wire->changed, &wire->lock);
     if (__atomic_load_n(&wire->stop, __ATOMIC_ACQUIRE)) break;
     wire_job **link = &wire->jobs; /* the oldest is the last */
     while ((*link)->next) link = &(*link)->next;

@@ -233,7 +233,8 @@ static void on_done(braid_serve_request *request) {
 
 static bool is_gone(braid_serve_request *request) {
   const wire_call *call = request->context;
-  return __atomic_load_n(&call->cancelled, __ATOMIC_ACQUIRE) || __atomic_load_n(&call->connection->gone, __ATOMIC_ACQUIRE);
+  return __atomic_load_n(&call->cancelled, __ATOMIC_ACQUIRE) ||
+         __atomic_load_n(&call->connection->gone, __ATOMIC_ACQUIRE);
 }
 
 void braid_wire_launch_message(wire_connection *c, const braid_wire_header *header, const uint8_t *body) {

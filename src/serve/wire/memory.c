@@ -51,9 +51,9 @@ void braid_wire_data_message(wire_connection *c, const braid_wire_header *header
     return;
   }
   if (!braid_serve_tenant_reserve(c->tenant, (size_t)tensor.bytes)) {
-    braid_wire_answer_status(c, header, BRAID_SERVE_OVER_QUOTA, "buffer %s: its %llu bytes are over the %lld of tenant %s",
-                             tensor.name, (unsigned long long)tensor.bytes,
-                             (long long)c->tenant->config->max_bytes, c->tenant->config->name);
+    braid_wire_answer_status(
+        c, header, BRAID_SERVE_OVER_QUOTA, "buffer %s: its %llu bytes are over the %lld of tenant %s", tensor.name,
+        (unsigned long long)tensor.bytes, (long long)c->tenant->config->max_bytes, c->tenant->config->name);
     return;
   }
   wire_buffer *buffer = braid_alloc(NULL, sizeof *buffer + (size_t)tensor.bytes);
@@ -110,7 +110,8 @@ static const char *check_file(int file, uint64_t bytes, int *out_seals) {
   if (*out_seals < 0 || fstat(file, &facts) != 0 || fstatfs(file, &system) != 0 || !S_ISREG(facts.st_mode))
     return "the descriptor is none of memfd_create()";
   if ((*out_seals & kNeeded) != kNeeded) return "it is not sealed by F_SEAL_SHRINK and F_SEAL_GROW";
-  if ((uint64_t)system.f_type != TMPFS_MAGIC) return "memory of huge pages is not taken"; /* a page may be missing: SIGBUS */
+  if ((uint64_t)system.f_type != TMPFS_MAGIC)
+    return "memory of huge pages is not taken"; /* a page may be missing: SIGBUS */
   if (!bytes || (uint64_t)facts.st_size != bytes) return "its size is not the one that the message names";
   return NULL;
 }

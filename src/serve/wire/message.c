@@ -37,8 +37,7 @@ static void hello_message(wire_connection *c, const braid_wire_header *header, b
                              "the client speaks version %u of the protocol, this daemon (%s) version %d", hello.version,
                              BRAID_VERSION, BRAID_WIRE_VERSION);
   } else {
-    c->tenant =
-        braid_serve_tenant_find(server->tenants, server->tenant_count, hello.token[0] ? hello.token : NULL);
+    c->tenant = braid_serve_tenant_find(server->tenants, server->tenant_count, hello.token[0] ? hello.token : NULL);
     if (!c->tenant)
       braid_wire_answer_status(c, header, BRAID_SERVE_UNAUTHORIZED,
                                hello.token[0] ? "the token is nobody's" : "a token is needed");
@@ -48,10 +47,10 @@ static void hello_message(wire_connection *c, const braid_wire_header *header, b
     return;
   }
   const braid_serve_tenant_config *config = c->tenant->config;
-  braid_wire_welcome welcome = {
-      .version = BRAID_WIRE_VERSION,
-      .rights = (config->admin || config->compile ? BRAID_WIRE_MAY_COMPILE : 0u) | (c->local ? BRAID_WIRE_HAS_MEMORY : 0u),
-      .max_bytes = (uint64_t)server->config->max_request_bytes};
+  braid_wire_welcome welcome = {.version = BRAID_WIRE_VERSION,
+                                .rights = (config->admin || config->compile ? BRAID_WIRE_MAY_COMPILE : 0u) |
+                                          (c->local ? BRAID_WIRE_HAS_MEMORY : 0u),
+                                .max_bytes = (uint64_t)server->config->max_request_bytes};
   snprintf(welcome.server, sizeof welcome.server, "braid %s", BRAID_VERSION);
   snprintf(welcome.tenant, sizeof welcome.tenant, "%s", config->name);
   braid_wire_writer *writer = braid_wire_answer(c, header->kind, header->id, BRAID_SERVE_DONE, "");

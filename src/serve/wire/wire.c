@@ -150,9 +150,9 @@ static void *reader_main(void *context) {
 /* --- sockets -------------------------------------------------------------------------------------------------------
  */
 static braid_status add_listener(struct braid_serve_wire *wire, int which, int file) {
-  if (listen(file, 1024) == 0 && epoll_ctl(wire->epoll, EPOLL_CTL_ADD, file,
-                                           &(struct epoll_event){.events = EPOLLIN,
-                                                                 .data.ptr = &wire->listeners[which]}) == 0) {
+  if (listen(file, 1024) == 0 &&
+      epoll_ctl(wire->epoll, EPOLL_CTL_ADD, file,
+                &(struct epoll_event){.events = EPOLLIN, .data.ptr = &wire->listeners[which]}) == 0) {
     wire->listeners[which] = file;
     return BRAID_OK;
   }
@@ -165,7 +165,8 @@ static braid_status add_listener(struct braid_serve_wire *wire, int which, int f
 static braid_status clear_path(const struct sockaddr_un *address) {
   struct stat facts;
   if (lstat(address->sun_path, &facts) != 0) return BRAID_OK;
-  if (!S_ISSOCK(facts.st_mode)) return braid_fail(BRAID_IO, "socket %s: a file that is no socket is there", address->sun_path);
+  if (!S_ISSOCK(facts.st_mode))
+    return braid_fail(BRAID_IO, "socket %s: a file that is no socket is there", address->sun_path);
   int file = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   bool alive = file >= 0 && connect(file, (const struct sockaddr *)address, sizeof *address) == 0;
   bool dead = file >= 0 && !alive && errno == ECONNREFUSED;
@@ -278,4 +279,8 @@ void braid_serve_wire_stop(struct braid_serve_wire *wire) {
 
 int braid_serve_wire_port(const struct braid_serve_wire *wire) {
   return wire->port;
+}
+
+const char *braid_serve_wire_path(const struct braid_serve_wire *wire) {
+  return wire->path[0] ? wire->path : NULL;
 }

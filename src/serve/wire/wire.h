@@ -99,9 +99,9 @@ typedef struct wire_job {
 struct wire_connection {
   struct braid_serve_wire *wire;
   wire_connection *next, *previous;
-  int references; /* atomic: the reading thread's, and one of each call and job */
-  int gone;       /* atomic: nobody waits for answers any more */
-  bool local;     /* a Unix socket */
+  int references;             /* atomic: the reading thread's, and one of each call and job */
+  int gone;                   /* atomic: nobody waits for answers any more */
+  bool local;                 /* a Unix socket */
   braid_serve_tenant *tenant; /* NULL: before its hello */
   /* --- of the reading thread --- */
   int64_t connected_ns, frame_ns; /* when the message that is being read began; 0: none */
@@ -131,7 +131,7 @@ struct wire_connection {
 
 struct braid_serve_wire {
   braid_server *server;
-  int epoll, wake; /* wake: an eventfd */
+  int epoll, wake;  /* wake: an eventfd */
   int listeners[2]; /* Unix, TCP; -1: none */
   char path[108];
   dev_t device; /* of the socket's file, so that we remove our own */
@@ -144,7 +144,7 @@ struct braid_serve_wire {
   int64_t receive_ns;
   wire_connection *connections, *dead; /* dead: to be released after the events at hand */
   size_t count;
-  uint64_t handles; /* given */
+  uint64_t handles;         /* given */
   braid_wire_writer answer; /* the reading thread's */
   braid_wire_launch launch; /* the same */
   pthread_mutex_t lock;     /* of the jobs */
@@ -166,8 +166,8 @@ void braid_wire_send(wire_connection *connection, const struct iovec *parts, siz
 /* What is lost cannot be told otherwise: the connection ends. Any thread. */
 void braid_wire_break_off(wire_connection *connection);
 /* Begins the answer to a message, with its status; the reading thread's. */
-braid_wire_writer *braid_wire_answer(wire_connection *connection, unsigned kind, uint64_t id, braid_serve_verdict verdict,
-                                     const char *detail);
+braid_wire_writer *braid_wire_answer(wire_connection *connection, unsigned kind, uint64_t id,
+                                     braid_serve_verdict verdict, const char *detail);
 void braid_wire_answer_send(wire_connection *connection, braid_wire_writer *writer);
 /* Both, where nothing follows the status. */
 void braid_wire_answer_status(wire_connection *connection, const braid_wire_header *header, braid_serve_verdict verdict,
