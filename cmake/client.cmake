@@ -2,7 +2,7 @@
 # too, for `braid call`; the daemon shares the format of messages with it.
 file(GLOB BRAID_CLIENT_SOURCES CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/client/*.c)
 list(FILTER BRAID_CLIENT_SOURCES EXCLUDE REGEX "_(test|bench|fuzz)\\.c$")
-add_library(braid_client OBJECT ${BRAID_CLIENT_SOURCES} ${CMAKE_SOURCE_DIR}/src/serve/wire/format.c)
+add_library(braid_client OBJECT ${BRAID_CLIENT_SOURCES} ${CMAKE_SOURCE_DIR}/src/serve/wire/wire_format.c)
 target_include_directories(braid_client PRIVATE include src)
 target_link_libraries(braid_client PUBLIC braid_flags Threads::Threads)
 add_library(braid_client_static STATIC $<TARGET_OBJECTS:braid_client>)

@@ -4,7 +4,7 @@ pkg_check_modules(MICROHTTPD IMPORTED_TARGET libmicrohttpd>=0.9.73)
 pkg_check_modules(JANSSON IMPORTED_TARGET jansson)
 if(MICROHTTPD_FOUND AND JANSSON_FOUND AND NOT BRAID_STATIC AND NOT CMAKE_CROSSCOMPILING)
   file(GLOB_RECURSE BRAID_SERVE_SOURCES CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/serve/*.c)
-  list(FILTER BRAID_SERVE_SOURCES EXCLUDE REGEX "_(test|bench|fuzz)\\.c$|/serve/(without|grpc/.*|wire/format)\\.c$")
+  list(FILTER BRAID_SERVE_SOURCES EXCLUDE REGEX "_(test|bench|fuzz)\\.c$|/serve/(without|grpc/.*|wire/wire_format)\\.c$")
   list(APPEND BRAID_SERVE_SOURCES ${CMAKE_SOURCE_DIR}/src/serve/grpc/without.c)
   set(BRAID_SERVE_LIBRARIES PkgConfig::MICROHTTPD PkgConfig::JANSSON)
   set(BRAID_SERVES ON) # its tests are built

@@ -7,7 +7,7 @@
 #include <sys/uio.h>
 
 #include "braid/client.h"
-#include "serve/wire/format.h"
+#include "serve/wire/wire_format.h"
 
 enum { CLIENT_IN = 65536 };
 

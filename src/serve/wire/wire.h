@@ -1,5 +1,5 @@
-/* The front end of Braid's own protocol (format.h): a thread reads all connections by epoll, the scheduler's threads
- * write answers, and a thread compiles models that clients bring.
+/* The front end of Braid's own protocol (wire_format.h): a thread reads all connections by epoll, the scheduler's
+ * threads write answers, and a thread compiles models that clients bring.
  *
  * What a connection owns (buffers, memory, compiled models, grants) belongs to the reading thread and goes with the
  * connection. A launch keeps its connection, and the memory and the compiled model that it uses, by references. */
@@ -11,7 +11,7 @@
 
 #include "base/thread.h"
 #include "serve/server.h"
-#include "serve/wire/format.h"
+#include "serve/wire/wire_format.h"
 
 enum { BRAID_WIRE_FILES = 4, BRAID_WIRE_BUFFERS = 256, BRAID_WIRE_MEMORIES = 64, BRAID_WIRE_COMPILED = 8 };
 

@@ -1,4 +1,4 @@
-#include "serve/wire/format.h"
+#include "serve/wire/wire_format.h"
 
 #include <stdlib.h>
 #include <string.h>
