@@ -2,7 +2,7 @@
 local file = assert(io.open(os.getenv("BODY"), "rb"))
 wrk.method = "POST"
 wrk.body = file:read("*a")
-wrk.headers["Content-Type"] = "application/octet-stream"
+wrk.headers["Content-Type"] = os.getenv("JSON_BYTES") and "application/octet-stream" or os.getenv("TYPE")
 if os.getenv("JSON_BYTES") then wrk.headers["Inference-Header-Content-Length"] = os.getenv("JSON_BYTES") end
 done = function(summary, latency, requests)
   io.write(string.format("\n%d %d %d %d %d %d\n", summary.requests, summary.duration, latency:percentile(50), latency:percentile(99),

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """The daemon beside MLServer, LitServe and Triton, in one run: requests a second and latency of a trivial model.
 
-Every server computes y = x + x of one tensor of float32, sent and answered as bytes, by wrk on the same machine:
+Every server computes y = x + x of one tensor of float32, sent and answered as bytes (Triton's binary tensors; LitServe: the
+bare bytes) and, where it has no binary form (MLServer), as JSON, by wrk on the same machine:
 
     bench/serving.py --build build --mlserver VENV/bin/python --litserve VENV/bin/python --triton VENV/bin/python
 
@@ -45,6 +46,11 @@ def kserve_body(path, count):
     with open(path, "wb") as f:
         f.write(head + b"\0" * (4 * count))
     return len(head)
+
+
+def json_body(path, count):
+    with open(path, "w") as f:
+        json.dump({"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, count], "data": [0.5] * count}]}, f)
 
 
 class Server:
@@ -113,7 +119,7 @@ def litserve(args, folder):
                 "    async def decode_request(self, request: Request): return numpy.frombuffer(await request.body(), dtype=numpy.float32)\n"
                 "    async def predict(self, x): return x + x\n"
                 "    async def encode_response(self, y): return Response(content=y.tobytes(), media_type='application/octet-stream')\n\n"
-                f"litserve.LitServer(Twice(enable_async=True), accelerator='cpu').run(port={port}, generate_client_file=False)\n")
+                f"if __name__ == '__main__':\n    litserve.LitServer(Twice(enable_async=True), accelerator='cpu').run(port={port}, generate_client_file=False)\n")
     return Server([args.litserve, "twice.py"], f"http://127.0.0.1:{port}/predict", f"http://127.0.0.1:{port}/health", folder)
 
 
@@ -130,11 +136,13 @@ def triton(args, folder):
                   f"http://127.0.0.1:{port}/v2/models/twice/ready", folder)
 
 
-SERVERS = {"Braid": braid, "MLServer": mlserver, "LitServe": litserve, "Triton": triton}
+SERVERS = {"Braid": braid, "Braid, JSON": braid, "MLServer": mlserver, "LitServe": litserve, "Triton": triton}
 
 
 def load(url, body, json_bytes, connections, seconds):
-    env = {**os.environ, "BODY": body}
+    with open(body, "rb") as f:
+        kind = "application/json" if f.read(1) == b"{" else "application/octet-stream"
+    env = {**os.environ, "BODY": body, "TYPE": kind}
     if json_bytes:
         env["JSON_BYTES"] = str(json_bytes)
     script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "serving.lua")
@@ -151,6 +159,9 @@ def measure(name, args, folder):
         for size, count in SIZES.items():
             body = os.path.join(folder, "body")
             json_bytes = kserve_body(body, count)
+            if name in ("Braid, JSON", "MLServer"):
+                json_bytes = 0
+                json_body(body, count)
             if name == "LitServe":
                 json_bytes = 0
                 with open(body, "wb") as f:
@@ -175,7 +186,7 @@ def main():
         sys.exit("bench/serving.py: wrk is not there (Debian's package wrk)")
     results = {}
     for name in SERVERS:
-        if name != "Braid" and not getattr(args, name.lower()):
+        if not name.startswith("Braid") and not getattr(args, name.lower()):
             print(f"{name}: left out, its Python is not given", file=sys.stderr)
             continue
         with tempfile.TemporaryDirectory() as folder:
@@ -186,11 +197,12 @@ def main():
     if args.json:
         print(json.dumps(results, indent=2))
         return
-    print(f"{'server':10} {'tensor':8} {'1 connection: p50':>18} {'16 connections: requests/s':>27} {'p99':>10} {'errors':>7} {'Braid / it':>11}")
+    print(f"{'server':12} {'tensor':8} {'1 connection: p50':>18} {'16 connections: requests/s':>27} {'p99':>10} {'errors':>7} {'Braid / it':>11}")
     for name, sizes in results.items():
         for size, row in sizes.items():
-            ratio = results["Braid"][size]["many"]["rps"] / row["many"]["rps"] if "Braid" in results and row["many"]["rps"] else float("nan")
-            print(f"{name:10} {size:8} {row['one']['p50_us']:15} us {row['many']['rps']:27.0f} {row['many']['p99_us']:7} us "
+            own = results.get("Braid, JSON" if name == "MLServer" else "Braid")
+            ratio = own[size]["many"]["rps"] / row["many"]["rps"] if own and row["many"]["rps"] else float("nan")
+            print(f"{name:12} {size:8} {row['one']['p50_us']:15} us {row['many']['rps']:27.0f} {row['many']['p99_us']:7} us "
                   f"{row['one']['errors'] + row['many']['errors']:7} {ratio:11.2f}")
 
 

@@ -24,10 +24,14 @@ typedef struct braid_serve_device {
   size_t instance_count;
 } braid_serve_device;
 
-/* Measured times of a plan's runs. */
+/* Measured times of a plan's last runs. */
+enum { BRAID_SERVE_TIMES = 64, BRAID_SERVE_OUTLIERS = 2 };
 typedef struct braid_serve_times {
-  double mean_ns, deviation_ns; /* moving averages over about 32 runs */
+  /* Of the last runs without the longest BRAID_SERVE_OUTLIERS of them, which say what else the machine did: the mean,
+   * and a quarter of what the longest is above it. */
+  double mean_ns, deviation_ns;
   uint64_t runs;
+  float last_ns[BRAID_SERVE_TIMES];
 } braid_serve_times;
 
 /* A model's plan for inputs of one shape. */

@@ -1,5 +1,4 @@
 /* Plans of a served model, and the runs of requests by them. */
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -7,6 +6,7 @@
 #include "base/invariant.h"
 #include "base/try.h"
 #include "serve/model_parts.h"
+#include "serve/serving_policy.h"
 
 enum { kWatched = 20000000, kSlice = 5000000 }; /* runs that take longer are watched, at these intervals; nanoseconds */
 
@@ -93,13 +93,24 @@ void braid_serve_plan_keep(braid_serve_model *model, braid_serve_plan *plan) {
 
 void braid_serve_plan_measure(braid_serve_plan *plan, double ns) {
   braid_serve_times *times = &plan->times;
-  double weight = 1.0 / (double)(times->runs < 31 ? times->runs + 1 : 32), away = ns - times->mean_ns;
-  /* One run in a thousand that the machine was busy with something else says little of the next. */
-  if (times->runs > 8 && away > 10 * times->mean_ns) away = 10 * times->mean_ns;
-  double variance = times->deviation_ns * times->deviation_ns;
-  times->mean_ns += weight * away;
-  times->deviation_ns = sqrt((1 - weight) * (variance + weight * away * away));
-  times->runs++;
+  times->last_ns[times->runs++ % BRAID_SERVE_TIMES] = (float)ns;
+  size_t count = times->runs < BRAID_SERVE_TIMES ? (size_t)times->runs : BRAID_SERVE_TIMES;
+  float longest[BRAID_SERVE_OUTLIERS + 1] = {0}; /* in falling order */
+  double sum = 0;
+  for (size_t i = 0; i < count; i++) {
+    float time = times->last_ns[i];
+    sum += (double)time;
+    for (size_t k = 0; k <= BRAID_SERVE_OUTLIERS; k++) {
+      if (time <= longest[k]) continue;
+      float shorter = longest[k];
+      longest[k] = time;
+      time = shorter;
+    }
+  }
+  size_t left_out = count > 4 * BRAID_SERVE_OUTLIERS ? BRAID_SERVE_OUTLIERS : 0;
+  for (size_t k = 0; k < left_out; k++) sum -= (double)longest[k];
+  times->mean_ns = sum / (double)(count - left_out);
+  times->deviation_ns = ((double)longest[left_out] - times->mean_ns) / BRAID_SERVE_DEVIATIONS;
 }
 
 /* --- the plan for a request ----------------------------------------------------------------------------------------

@@ -294,12 +294,13 @@ static braid_serve_request *take_chosen(line *l, const braid_serve_choice *choic
     braid_serve_request *request = l->seen[choice->members[i]].request;
     const braid_serve_waiting *numbers = &l->numbers[choice->members[i]];
     request->started_ns = now;
-    snprintf(request->decision, sizeof request->decision,
-             "%s of %zu waiting, rank %d%s, waited %.3f ms; %zu requests of %lld rows run together on %s",
-             i ? "taken along with the first" : "first", waiting, numbers->rank % kOverShare,
-             numbers->rank > kOverShare ? " (its tenant is over its share)" : "",
-             (double)(now - request->arrived_ns) * 1e-6, choice->count, (long long)choice->rows,
-             l->device->config->name);
+    int used = snprintf(request->decision, sizeof request->decision, "%s of %zu waiting, rank %d%s, waited %.3f ms; ",
+                        i ? "taken along with the first" : "first", waiting, numbers->rank % kOverShare,
+                        numbers->rank > kOverShare ? " (its tenant is over its share)" : "",
+                        (double)(now - request->arrived_ns) * 1e-6);
+    snprintf(request->decision + used, sizeof request->decision - (size_t)used,
+             choice->count > 1 ? "%zu requests of %lld rows run together on %s" : "%zu request of %lld rows runs on %s",
+             choice->count, (long long)choice->rows, l->device->config->name);
     *link = request;
     link = &request->next;
     *link = NULL;

@@ -11,8 +11,7 @@ bool braid_serve_before(const braid_serve_waiting *a, const braid_serve_waiting 
 bool braid_serve_is_late(const braid_serve_waiting *waiting, int64_t now_ns, braid_serve_forecast *forecast,
                          const void *context) {
   if (!waiting->deadline_ns) return false;
-  braid_serve_span span = forecast(context, waiting->group, waiting->rows);
-  return (double)(waiting->deadline_ns - now_ns) < span.mean_ns + BRAID_SERVE_DEVIATIONS * span.deviation_ns;
+  return (double)(waiting->deadline_ns - now_ns) < forecast(context, waiting->group, waiting->rows).mean_ns;
 }
 
 /* An instance in the plan of what waits: when it is free, on average, and the variance of that. */
@@ -78,6 +77,11 @@ braid_serve_admission braid_serve_admit(const braid_serve_waiting *waiting, size
     }
   }
   result.admitted = !missed;
+  if (missed && count == 1) { /* alone, on average in time: or a forecast that is too long would never be corrected */
+    braid_serve_span span = forecast(context, request->group, request->rows);
+    result.admitted = first_free(lanes, instances)->free_ns - span.mean_ns <= (double)now_ns &&
+                      (double)now_ns + span.mean_ns <= (double)request->deadline_ns;
+  }
   return result;
 }
 

@@ -35,7 +35,7 @@ typedef struct braid_serve_admission {
   int64_t end_ns; /* when it is expected to end at the latest */
 } braid_serve_admission;
 /* Whether waiting[newest] may stay, which came just now: everything that waits is run in order, those of a group
- * together, on instances that are free at free_ns[]; it must end by its deadline, and nothing that was admitted before
+ * together, on instances that are free at free_ns[]; it must end by its deadline and nothing that was admitted before
  * it and is as urgent may miss its own. `waiting` is in order (braid_serve_before). */
 braid_serve_admission braid_serve_admit(const braid_serve_waiting *waiting, size_t count, size_t newest, int64_t now_ns,
                                         const int64_t *free_ns, size_t instances, braid_serve_forecast *forecast,
@@ -54,7 +54,7 @@ typedef struct braid_serve_choice {
  * long as no deadline in the run is missed for it. */
 braid_serve_choice braid_serve_choose(const braid_serve_waiting *waiting, size_t count, int64_t now_ns,
                                       braid_serve_forecast *forecast, const void *context);
-/* Whether a run of it alone that starts now would end after the deadline. */
+/* Whether a run of it alone that starts now would, on average, end after the deadline. */
 bool braid_serve_is_late(const braid_serve_waiting *waiting, int64_t now_ns, braid_serve_forecast *forecast,
                          const void *context);
 

@@ -6,6 +6,7 @@
 #include <microhttpd.h>
 
 #include "base/text.h"
+#include "serve/http/json_array.h"
 #include "serve/server.h"
 
 /* Where an output of an inference goes. */
@@ -60,8 +61,10 @@ bool braid_http_read_request(braid_http_call *call, size_t json_bytes);
 bool braid_http_infer(braid_http_call *call, const char *model, const char *version);
 /* Writes the answer of the request that has ended. */
 void braid_http_answer_inference(braid_http_call *call);
-/* Fills a request's input from nested or flat JSON arrays; false, with the request's refusal (json_data.c). */
-bool braid_http_read_data(braid_serve_request *request, const braid_serve_tensor *tensor, const json_t *data);
+/* Fills a request's input from the array that `data` stands for (json_array.h); false, with the request's refusal
+ * (json_data.c). */
+bool braid_http_read_data(braid_serve_request *request, const braid_serve_tensor *tensor,
+                          const braid_json_arrays *arrays, const json_t *data);
 /* Appends a tensor's numbers as a flat JSON array; false: JSON has not all of them (NaN, infinity, 16-bit floats). */
 bool braid_http_write_data(braid_text *text, const braid_serve_tensor *tensor);
 
@@ -77,6 +80,8 @@ bool braid_http_load(braid_http_call *call, const char *model, bool load);
 void braid_http_answer_load(braid_http_call *call);
 void braid_http_metrics(braid_http_call *call);
 void braid_http_decisions(braid_http_call *call);
+void braid_http_page(braid_http_call *call);
+void braid_http_status(braid_http_call *call);
 /* action: "status", "register", "unregister"; `region` NULL: all. */
 void braid_http_shared_memory(braid_http_call *call, const char *region, const char *action);
 

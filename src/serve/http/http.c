@@ -65,6 +65,10 @@ static enum MHD_Result send_answer(braid_http_call *call) {
     snprintf(text, sizeof text, "%zu", call->header_bytes);
     MHD_add_response_header(response, "Inference-Header-Content-Length", text);
   }
+  if (call->content_type && strncmp(call->content_type, "text/html", 9) == 0)
+    MHD_add_response_header(
+        response, "Content-Security-Policy",
+        "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'");
   if (call->status == 401) MHD_add_response_header(response, "WWW-Authenticate", "Bearer");
   if (call->status == 429 || call->status == 503) MHD_add_response_header(response, "Retry-After", "1");
   enum MHD_Result queued = MHD_queue_response(call->connection, (unsigned)call->status, response);
@@ -172,6 +176,10 @@ static void route(braid_http_call *call) {
     (void)braid_http_load(call, parts[3], is(parts[4], "load"));
   else if (count >= 3 && is(parts[0], "v2") && (is(parts[1], "systemsharedmemory") || is(parts[1], "cudasharedmemory")))
     route_memory(call, parts, count, post);
+  else if (!count && !post)
+    braid_http_page(call);
+  else if (count == 3 && is(parts[0], "v2") && is(parts[1], "braid") && is(parts[2], "status") && !post)
+    braid_http_status(call);
   else if (count == 1 && is(parts[0], "metrics") && !post)
     braid_http_metrics(call);
   else if (count == 3 && is(parts[0], "v2") && is(parts[1], "braid") && is(parts[2], "decisions") && !post)
@@ -182,12 +190,12 @@ static void route(braid_http_call *call) {
 
 /* --- bodies --------------------------------------------------------------------------------------------------------
  */
-/* Finds the tenant; health needs none. */
+/* Finds the tenant; health and the page, which asks for the rest, need none. */
 static bool authenticate(braid_http_call *call) {
   const char *header = MHD_lookup_connection_value(call->connection, MHD_HEADER_KIND, "Authorization");
   const char *token = header && strncasecmp(header, "Bearer ", 7) == 0 ? header + 7 : NULL;
   braid_server *server = call->server;
-  if (strncmp(call->path, "/v2/health/", 11) == 0) return true;
+  if (strncmp(call->path, "/v2/health/", 11) == 0 || strcmp(call->path, "/") == 0) return true;
   call->tenant = braid_serve_tenant_find(server->tenants, server->tenant_count, token);
   if (call->tenant) return true;
   braid_http_refuse(call, BRAID_SERVE_UNAUTHORIZED,

@@ -129,7 +129,10 @@ static void test_refusals(void **state) {
     int status;
     const char *text;
   } kCases[] = {
-      {"GET", "/", "", 404, "nothing at /"},
+      {"GET", "/", "", 200, "<title>Braid</title>"},
+      {"GET", "/v3", "", 404, "nothing at /v3"},
+      {"GET", "/v2/braid/status", "", 200, "\"devices\":[{\"name\":\"cpu\""},
+      {"POST", "/", "", 404, NULL},
       {"GET", "/v2/models/none", "", 404, "no model"},
       {"GET", "/v2/models/lenet/versions/2", "", 404, "version"},
       {"GET", "/v2/models/lenet/versions", "", 404, NULL},
@@ -152,10 +155,10 @@ static void test_refusals(void **state) {
        "has the shape [-1, 1, 28, 28]"},
       {"POST", "/v2/models/lenet/infer",
        "{\"inputs\":[{\"name\":\"input\",\"datatype\":\"FP32\",\"shape\":[1,1,28,28],\"data\":[1,2]}]}", 400,
-       "data has 2 numbers; its shape has 784"},
+       "element 2 of data (the shape has 784): there are fewer"},
       {"POST", "/v2/models/lenet/infer",
        "{\"inputs\":[{\"name\":\"input\",\"datatype\":\"FP32\",\"shape\":[1,1,28,28],\"data\":[\"a\"]}]}", 400,
-       "element 0"},
+       "array of numbers"},
       {"POST", "/v2/models/lenet/infer",
        "{\"inputs\":[{\"name\":\"input\",\"datatype\":\"FP32\",\"shape\":[9223372036854775807,1,28,28],\"data\":[1]}]}",
        413, "too large"},

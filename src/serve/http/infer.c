@@ -49,10 +49,12 @@ static bool read_shape(braid_http_call *call, const json_t *input, const char *n
   return true;
 }
 
-/* Bytes behind the JSON, of which inputs take theirs one after the other. */
+/* The body: arrays of numbers that were taken out of the JSON, and the bytes behind it, of which inputs take theirs one
+ * after the other. */
 typedef struct binary {
   const uint8_t *data;
   size_t bytes, used;
+  braid_json_arrays arrays;
 } binary;
 
 static bool fill_input(braid_http_call *call, const json_t *input, braid_serve_tensor *tensor, binary *rest) {
@@ -70,7 +72,7 @@ static bool fill_input(braid_http_call *call, const json_t *input, braid_serve_t
                         "input %s has neither data nor binary_data_size nor shared_memory_region", name);
       return false;
     }
-    if (braid_http_read_data(request, tensor, data)) return true;
+    if (braid_http_read_data(request, tensor, &rest->arrays, data)) return true;
     braid_http_refuse(call, request->verdict, "%s", request->detail);
     return false;
   }
@@ -199,15 +201,23 @@ static bool find_json(braid_http_call *call, size_t *out) {
 
 bool braid_http_read_request(braid_http_call *call, size_t json_bytes) {
   json_error_t error;
-  json_t *root = json_loadb((const char *)call->body, json_bytes, JSON_REJECT_DUPLICATES, &error);
-  if (!root) {
-    braid_http_refuse(call, BRAID_SERVE_INVALID, "the body is not JSON: line %d, column %d: %s", error.line,
-                      error.column, error.text);
+  braid_text skeleton;
+  binary rest = {.data = call->body + json_bytes, .bytes = call->bytes - json_bytes};
+  braid_text_init(&skeleton, NULL);
+  if (!braid_json_take_arrays((const char *)call->body, json_bytes, &skeleton, &rest.arrays)) {
+    braid_text_deinit(&skeleton);
+    braid_http_refuse(call, BRAID_SERVE_INVALID,
+                      "the body has more than %d arrays of data, or there is no memory for it", BRAID_JSON_ARRAYS);
     return false;
   }
-  binary rest = {call->body + json_bytes, call->bytes - json_bytes, 0};
-  bool read = read_request(call, root, &rest);
+  json_t *root = json_loadb(skeleton.data, skeleton.length, JSON_REJECT_DUPLICATES, &error);
+  if (!root)
+    braid_http_refuse(call, BRAID_SERVE_INVALID,
+                      "the body is not JSON: line %d, column %d (without arrays of data): %s", error.line, error.column,
+                      error.text);
+  bool read = root && read_request(call, root, &rest);
   json_decref(root);
+  braid_text_deinit(&skeleton);
   return read;
 }
 

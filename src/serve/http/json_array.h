@@ -1,0 +1,39 @@
+/* Arrays of numbers in JSON, read and written without an object for each number: bodies of requests have them by the
+ * hundred thousand. All else of JSON is jansson's. */
+#ifndef BRAID_SERVE_HTTP_JSON_ARRAY_H
+#define BRAID_SERVE_HTTP_JSON_ARRAY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/text.h"
+#include "braid/tensor.h"
+
+/* The texts of the arrays that were taken out of a body, from '[' to ']'. */
+enum { BRAID_JSON_ARRAYS = 64 };
+typedef struct braid_json_arrays {
+  struct {
+    const char *text;
+    size_t bytes;
+  } items[BRAID_JSON_ARRAYS];
+  size_t count;
+} braid_json_arrays;
+
+/* Copies a JSON text without the arrays that are the values of members named "data" and have nothing but numbers, true
+ * and false in them, at any depth: in their place stands an array with the index in `arrays`, so that every array of
+ * one whole number is one of these. False: out of memory, or there are more than BRAID_JSON_ARRAYS. Whether the text is
+ * JSON is not judged: what is no JSON stays none. The texts point into `json`. */
+bool braid_json_take_arrays(const char *json, size_t bytes, braid_text *skeleton, braid_json_arrays *arrays);
+
+/* Reads the numbers of an array (of arrays ...) into `out`, `count` elements of the type, which is none of 16-bit
+ * floats. NULL, or what is wrong with element *out_index: it is no number of the type, or there are more or fewer;
+ * nested deeper than `depth`. */
+const char *braid_json_read_array(const char *text, size_t bytes, braid_dtype dtype, int depth, void *out, size_t count,
+                                  size_t *out_index);
+
+/* Appends a number so that it reads back as the same float or double; false: NaN or infinity. */
+bool braid_json_add_float(braid_text *text, float value);
+bool braid_json_add_double(braid_text *text, double value);
+
+#endif
