@@ -126,7 +126,7 @@ static braid_status find_model(const call_options *o, launch *l) {
   size_t bytes;
   braid_status status = read_file(o->model, &data, &bytes);
   if (status == BRAID_OK)
-    status = cli_call_status(braid_client_compile(l->client, NULL, data, bytes, NULL, 0, &l->model));
+    status = cli_call_status(braid_client_compile(l->client, basename(o->model), data, bytes, NULL, 0, &l->model));
   free(data);
   if (status == BRAID_OK) l->options.compiled = l->model->handle;
   return status;

@@ -248,9 +248,12 @@ static size_t take_message(wire_connection *c, size_t at) {
 static void take_messages(wire_connection *c) {
   size_t at = 0, count;
   bool any = false;
-  while (at < c->used && !c->ended && (count = take_message(c, at)) > 0) {
+  while (at < c->used && !c->ended) {
+    bool skips = c->skip;
+    count = take_message(c, at);
+    if (!count) break;
     at += count;
-    any = true;
+    any |= !skips; /* bytes of a refused message are no progress */
   }
   if (c->ended) at = c->used;
   if (at) memmove(c->small, c->small + at, c->used - at);
