@@ -82,7 +82,9 @@ typedef struct braid_client_options {
 } braid_client_options;
 
 /* `address`: unix:PATH, or HOST:PORT ([ADDRESS]:PORT for IPv6). LOST: nobody listens there. UNAUTHORIZED: the token is
- * nobody's. INVALID: the daemon speaks another version of the protocol. `options` may be NULL. */
+ * nobody's. OVER_QUOTA, UNAVAILABLE: the tenant, or all, have too many connections. INVALID: the daemon speaks another
+ * version of the protocol. `options` may be NULL. How long a name of a host takes to be looked up is the C library's to
+ * say. */
 BRAID_CLIENT_API braid_client_status braid_client_connect(const char *address, const braid_client_options *options,
                                                           braid_client **out);
 /* After every other call has returned and every call object and memory is released. NULL is allowed. */

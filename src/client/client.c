@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "client/channel.h"
@@ -49,7 +50,12 @@ const char *braid_client_dtype_name(braid_client_dtype dtype) {
 static braid_client_status finish_connect(int file, const struct sockaddr *address, socklen_t bytes,
                                           int64_t deadline_ms, int *out) {
   int reason = 0;
-  if (file < 0 || (connect(file, address, bytes) != 0 && errno != EINPROGRESS && errno != EAGAIN)) reason = errno;
+  int made = file < 0 ? -1 : connect(file, address, bytes);
+  while (made < 0 && file >= 0 && errno == EAGAIN && client_now_ms() < deadline_ms) { /* a queue that is full */
+    nanosleep(&(struct timespec){0, 2000000}, NULL);
+    made = connect(file, address, bytes);
+  }
+  if (made < 0 && errno != EINPROGRESS) reason = errno == EAGAIN ? ETIMEDOUT : errno;
   if (!reason) {
     struct pollfd poller = {.fd = file, .events = POLLOUT};
     int64_t rest = deadline_ms - client_now_ms();

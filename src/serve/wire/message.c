@@ -26,6 +26,29 @@ braid_dtype braid_wire_dtype_of(unsigned dtype) {
 
 /* --- hello ---------------------------------------------------------------------------------------------------------
  */
+/* Where there are several tenants, none may take all connections. */
+static bool has_room(const wire_connection *c, const braid_serve_tenant *tenant) {
+  const braid_server *server = c->wire->server;
+  size_t most = (size_t)server->config->max_connections, own = 0;
+  if (server->tenant_count > 1) most = (most + 1) / 2;
+  for (const wire_connection *other = c->wire->connections; other; other = other->next) own += other->tenant == tenant;
+  return own < most;
+}
+
+static braid_serve_tenant *find_tenant(wire_connection *c, const braid_wire_header *header, const char *token) {
+  braid_server *server = c->wire->server;
+  braid_serve_tenant *tenant = braid_serve_tenant_find(server->tenants, server->tenant_count, *token ? token : NULL);
+  if (!tenant) {
+    braid_wire_answer_status(c, header, BRAID_SERVE_UNAUTHORIZED,
+                             *token ? "the token is nobody's" : "a token is needed");
+  } else if (!has_room(c, tenant)) {
+    braid_wire_answer_status(c, header, BRAID_SERVE_OVER_QUOTA, "tenant %s has as many connections as it may",
+                             tenant->config->name);
+    return NULL;
+  }
+  return tenant;
+}
+
 static void hello_message(wire_connection *c, const braid_wire_header *header, braid_wire_reader *reader) {
   braid_server *server = c->wire->server;
   braid_wire_hello hello;
@@ -37,10 +60,7 @@ static void hello_message(wire_connection *c, const braid_wire_header *header, b
                              "the client speaks version %u of the protocol, this daemon (%s) version %d", hello.version,
                              BRAID_VERSION, BRAID_WIRE_VERSION);
   } else {
-    c->tenant = braid_serve_tenant_find(server->tenants, server->tenant_count, hello.token[0] ? hello.token : NULL);
-    if (!c->tenant)
-      braid_wire_answer_status(c, header, BRAID_SERVE_UNAUTHORIZED,
-                               hello.token[0] ? "the token is nobody's" : "a token is needed");
+    c->tenant = find_tenant(c, header, hello.token);
   }
   if (!c->tenant) {
     c->ended = true;

@@ -41,6 +41,29 @@ static void turn_away(struct braid_serve_wire *wire, int file) {
   close(file);
 }
 
+/* Its memory stays until the events at hand are done, which may be its own. */
+static void end_connection(wire_connection *c) {
+  struct braid_serve_wire *wire = c->wire;
+  if (c->next) c->next->previous = c->previous;
+  if (c->previous)
+    c->previous->next = c->next;
+  else
+    wire->connections = c->next;
+  wire->count--;
+  braid_wire_connection_end(c);
+  c->next = wire->dead;
+  wire->dead = c;
+}
+
+/* Whoever has not said who they are makes room first, the longest silent one. False: there is none. */
+static bool drop_stranger(struct braid_serve_wire *wire) {
+  wire_connection *oldest = NULL; /* new ones are put first */
+  for (wire_connection *c = wire->connections; c; c = c->next)
+    if (!c->tenant) oldest = c;
+  if (oldest) end_connection(oldest);
+  return oldest != NULL;
+}
+
 static void accept_some(struct braid_serve_wire *wire, const int *listener) {
   bool local = listener == &wire->listeners[0];
   for (int i = 0; i < kAccepts; i++) {
@@ -49,7 +72,7 @@ static void accept_some(struct braid_serve_wire *wire, const int *listener) {
       if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) listen_for(wire, false);
       return;
     }
-    if (wire->count >= (size_t)wire->server->config->max_connections) {
+    if (wire->count >= (size_t)wire->server->config->max_connections && !drop_stranger(wire)) {
       turn_away(wire, file);
       continue;
     }
@@ -65,20 +88,6 @@ static void accept_some(struct braid_serve_wire *wire, const int *listener) {
     wire->connections = c;
     wire->count++;
   }
-}
-
-/* Its memory stays until the events at hand are done, which may be its own. */
-static void end_connection(wire_connection *c) {
-  struct braid_serve_wire *wire = c->wire;
-  if (c->next) c->next->previous = c->previous;
-  if (c->previous)
-    c->previous->next = c->next;
-  else
-    wire->connections = c->next;
-  wire->count--;
-  braid_wire_connection_end(c);
-  c->next = wire->dead;
-  wire->dead = c;
 }
 
 static void release_dead(struct braid_serve_wire *wire) {

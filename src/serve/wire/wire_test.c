@@ -216,6 +216,47 @@ static void test_asynchronous(void **state) {
   braid_server_destroy(server, 0);
 }
 
+/* Neither side waits for the other to read. */
+static void test_more_than_sockets_hold(void **state) {
+  (void)state;
+  enum { kCalls = 4000 };
+  braid_server *server = wire_start(kConfig);
+  braid_client *client = wire_connect(wire_address(), NULL);
+  braid_client_call **calls = calloc(kCalls, sizeof *calls);
+  braid_client_tensor input = input_of(1);
+  braid_client_launch_options launch = launch_of("lenet", &input);
+  int good = 0;
+  for (int i = 0; i < kCalls; i++) {
+    input.data = image[i % kRows];
+    expect(braid_client_submit(client, &launch, &calls[i]), BRAID_CLIENT_OK, NULL);
+  }
+  for (int i = 0; i < kCalls; i++) {
+    braid_client_status status = braid_client_wait(calls[i], -1);
+    if (status != BRAID_CLIENT_OK) expect(status, BRAID_CLIENT_OVER_QUOTA, "in flight");
+    if (status == BRAID_CLIENT_OK) expect_output(calls[i], i % kRows);
+    good += status == BRAID_CLIENT_OK;
+    braid_client_release(calls[i]);
+  }
+  assert_true(good >= 256);
+  free(calls);
+  braid_client_close(client);
+  braid_server_destroy(server, 0);
+}
+
+static void test_tenants_share_the_connections(void **state) {
+  (void)state;
+  char config[4096 + 64];
+  snprintf(config, sizeof config, "max_connections: 6\n%s", tenants_config);
+  braid_server *server = wire_start(config);
+  braid_client *clients[3], *one_more;
+  for (int i = 0; i < 3; i++) clients[i] = wire_connect(wire_address(), "b");
+  expect(braid_client_connect(wire_address(), &(braid_client_options){.token = "b"}, &one_more),
+         BRAID_CLIENT_OVER_QUOTA, "as many connections");
+  braid_client_close(wire_connect(wire_address(), "a"));
+  for (int i = 0; i < 3; i++) braid_client_close(clients[i]);
+  braid_server_destroy(server, 0);
+}
+
 static void *launch_thread(void *client) {
   for (int i = 0; i < 5; i++) launch_inline(client);
   return NULL;
@@ -378,6 +419,53 @@ static void test_cores(void **state) {
   braid_server_destroy(server, 0);
 }
 
+/* Two at a time, for as long as *stop is 0. */
+static void *flood_thread(void *stop) {
+  braid_client *client = wire_connect(wire_address(), "b");
+  braid_client_tensor input = input_of(1);
+  braid_client_launch_options launch = launch_of("lenet", &input);
+  while (!__atomic_load_n((int *)stop, __ATOMIC_ACQUIRE)) {
+    braid_client_call *calls[2] = {NULL};
+    for (int i = 0; i < 2; i++) (void)braid_client_submit(client, &launch, &calls[i]);
+    for (int i = 0; i < 2; i++) {
+      if (calls[i]) (void)braid_client_wait(calls[i], -1);
+      braid_client_release(calls[i]);
+    }
+  }
+  braid_client_close(client);
+  return NULL;
+}
+
+static int64_t most_running(braid_server *server) {
+  int64_t most = 0;
+  for (int i = 0; i < 4000; i++) {
+    braid_serve_load load = braid_serve_scheduler_load(server->scheduler, 0);
+    if (load.running > most) most = load.running;
+    if (i % 16 == 0) nanosleep(&(struct timespec){0, 50000}, NULL);
+  }
+  return most;
+}
+
+static void test_held_instances_run_nothing_of_others(void **state) {
+  (void)state;
+  braid_server *server = wire_start(tenants_config);
+  braid_client *ann = wire_connect(wire_address(), "a");
+  braid_client_cores cores;
+  pthread_t thread;
+  int ended = 0;
+  expect(braid_client_request_cores(ann, NULL, 1, &cores), BRAID_CLIENT_OK, NULL);
+  assert_int_equal(pthread_create(&thread, NULL, flood_thread, &ended), 0);
+  assert_int_equal(most_running(server), 1);
+  expect(braid_client_release_cores(ann, cores.handle), BRAID_CLIENT_OK, NULL);
+  int64_t most = 0;
+  for (int i = 0; i < 20 && most < 2; i++) most = most_running(server);
+  assert_int_equal(most, 2);
+  __atomic_store_n(&ended, 1, __ATOMIC_RELEASE);
+  pthread_join(thread, NULL);
+  braid_client_close(ann);
+  braid_server_destroy(server, 0);
+}
+
 /* --- the end -------------------------------------------------------------------------------------------------------
  */
 static void *stop_thread(void *server) {
@@ -430,11 +518,14 @@ int main(void) {
       cmocka_unit_test(test_models),
       cmocka_unit_test(test_buffers_are_of_their_connection),
       cmocka_unit_test(test_asynchronous),
+      cmocka_unit_test(test_more_than_sockets_hold),
+      cmocka_unit_test(test_tenants_share_the_connections),
       cmocka_unit_test(test_threads_share_a_connection),
       cmocka_unit_test(test_deadline_and_timeout),
       cmocka_unit_test(test_tenants),
       cmocka_unit_test(test_compile),
       cmocka_unit_test(test_cores),
+      cmocka_unit_test(test_held_instances_run_nothing_of_others),
       cmocka_unit_test(test_stop_while_requests_run),
   };
   return cmocka_run_group_tests(tests, prepare, remove_folder);
