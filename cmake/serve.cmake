@@ -5,11 +5,11 @@ pkg_check_modules(JANSSON IMPORTED_TARGET jansson)
 if(MICROHTTPD_FOUND AND JANSSON_FOUND AND NOT BRAID_STATIC AND NOT CMAKE_CROSSCOMPILING)
   file(GLOB_RECURSE BRAID_SERVE_SOURCES CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/serve/*.c)
   list(FILTER BRAID_SERVE_SOURCES EXCLUDE REGEX "_(test|bench|fuzz)\\.c$|/serve/(without|grpc/.*|wire/wire_format)\\.c$")
-  list(APPEND BRAID_SERVE_SOURCES ${CMAKE_SOURCE_DIR}/src/serve/grpc/without.c)
   braid_embed(${CMAKE_BINARY_DIR}/generated/serve_page.c braid_serve_page braid_serve_file serve/http/page.h ""
     ${CMAKE_SOURCE_DIR}/src/serve/http/page.html)
   list(APPEND BRAID_SERVE_SOURCES ${CMAKE_BINARY_DIR}/generated/serve_page.c)
   set(BRAID_SERVE_LIBRARIES PkgConfig::MICROHTTPD PkgConfig::JANSSON)
+  include(cmake/grpc.cmake)
   set(BRAID_SERVES ON) # its tests are built
 else()
   set(BRAID_SERVE_SOURCES ${CMAKE_SOURCE_DIR}/src/serve/without.c)

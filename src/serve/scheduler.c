@@ -486,21 +486,22 @@ static bool is_idle(braid_serve_scheduler *scheduler) {
   return idle;
 }
 
-void braid_serve_scheduler_stop(braid_serve_scheduler *scheduler, int64_t grace_ns) {
+void braid_serve_scheduler_end(braid_serve_scheduler *scheduler, int64_t grace_ns) {
   if (!scheduler) return;
   braid_serve_scheduler_close(scheduler);
   int64_t until = braid_now_ns() + grace_ns;
   while (!is_idle(scheduler) && braid_now_ns() < until) nanosleep(&(struct timespec){0, 2000000}, NULL);
   __atomic_store_n(&scheduler->stop, 1, __ATOMIC_RELEASE);
   wake_all(scheduler);
-  for (size_t i = 0; i < scheduler->worker_count; i++)
+  for (size_t i = 0; i < scheduler->worker_count; i++) {
     if (scheduler->workers[i].started) braid_thread_join(&scheduler->workers[i].thread);
-  for (size_t i = 0; i < scheduler->worker_count; i++) scheduler->workers[i].started = false;
+    scheduler->workers[i].started = false;
+  }
 }
 
 void braid_serve_scheduler_destroy(braid_serve_scheduler *scheduler) {
   if (!scheduler) return;
-  braid_serve_scheduler_stop(scheduler, 0);
+  braid_serve_scheduler_end(scheduler, 0);
   for (size_t i = 0; i < scheduler->line_count; i++) {
     line *l = &scheduler->lines[i];
     braid_free(NULL, l->waiting);

@@ -27,10 +27,11 @@ typedef struct braid_serve_load {
 
 braid_status braid_serve_scheduler_create(braid_serve_device *devices, size_t device_count,
                                           braid_serve_scheduler **out);
-/* Refuses what comes, lets what waits and runs end within `grace_ns`, cancels the rest, and joins the threads. Front
- * ends may still submit, and are refused. NULL is allowed. */
-void braid_serve_scheduler_stop(braid_serve_scheduler *scheduler, int64_t grace_ns);
-/* After all front ends have stopped; stops it first where it was not. NULL is allowed. */
+/* Refuses what comes, lets what waits and runs end within `grace_ns`, cancels the rest, and joins the threads. Every
+ * request has its answer after it, and those that still come are refused: front ends may be stopped then. NULL is
+ * allowed. */
+void braid_serve_scheduler_end(braid_serve_scheduler *scheduler, int64_t grace_ns);
+/* Ends it, if that has not been done. When no front end knows it any more. */
 void braid_serve_scheduler_destroy(braid_serve_scheduler *scheduler);
 /* Gives `count` instances of a device to a tenant alone: their threads run only its requests from now on, beside what
  * others of its requests get elsewhere. OVER_QUOTA: it would hold more than its share of the instances, rounded down.

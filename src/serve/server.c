@@ -92,12 +92,12 @@ bool braid_server_is_ready(braid_server *server) {
 void braid_server_destroy(braid_server *server, int64_t grace_ns) {
   if (!server) return;
   __atomic_store_n(&server->stopping, 1, __ATOMIC_RELEASE);
-  braid_serve_scheduler_stop(server->scheduler, grace_ns); /* every request has its answer now; new ones are refused */
+  braid_serve_scheduler_end(server->scheduler, grace_ns); /* every request has its answer now */
   if (server->registry) braid_serve_registry_close(server->registry);
   braid_serve_grpc_stop(server->grpc);
   braid_serve_http_stop(server->http);
   braid_serve_wire_stop(server->wire);
-  braid_serve_scheduler_destroy(server->scheduler); /* the front ends submit nothing any more */
+  braid_serve_scheduler_destroy(server->scheduler); /* calls that came late have asked it until now */
   braid_serve_registry_destroy(server->registry);
   braid_serve_regions_destroy(server->regions);
   braid_serve_tenants_destroy(server->tenants, server->tenant_count);

@@ -48,7 +48,7 @@ void braid_serve_grpc_stop(struct braid_serve_grpc *grpc);
 int braid_serve_grpc_port(const struct braid_serve_grpc *grpc);
 /* Braid's own protocol, on server->socket and server->wire_port. */
 braid_status braid_serve_wire_start(struct braid_server *server, struct braid_serve_wire **out);
-void braid_serve_wire_stop(struct braid_serve_wire *wire);      /* after the scheduler is stopped; NULL is allowed */
+void braid_serve_wire_stop(struct braid_serve_wire *wire);      /* after the scheduler is ended; NULL is allowed */
 int braid_serve_wire_port(const struct braid_serve_wire *wire); /* 0: none */
 const char *braid_serve_wire_path(const struct braid_serve_wire *wire); /* NULL: none */
 

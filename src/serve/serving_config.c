@@ -263,7 +263,7 @@ static braid_status set_lists(braid_serve_config *config) {
     config->tenants_count = 1;
     BRAID_TRY(set_text(&config->tenants[0].name, "anyone"));
     BRAID_TRY(set_text(&config->tenants[0].shared_memory, "/"));
-    config->tenants[0].admin = true;
+    config->tenants[0].admin = config->tenants[0].any = true;
   }
   return BRAID_OK;
 }

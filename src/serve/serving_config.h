@@ -41,6 +41,7 @@ typedef struct braid_serve_tenant_config {
   char *shared_memory;  /* prefix of the keys that it may register; NULL: none */
   bool admin;           /* may load and unload models */
   bool compile;         /* may bring models of its own over Braid's protocol, as an admin may */
+  bool any;             /* whatever the token: the only one, where the file has no tenants */
 } braid_serve_tenant_config;
 
 typedef struct braid_serve_config {

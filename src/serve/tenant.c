@@ -39,7 +39,7 @@ braid_serve_tenant *braid_serve_tenant_find(braid_serve_tenant *tenants, size_t 
   for (size_t i = 0; i < count; i++) {
     const braid_serve_tenant_config *config = tenants[i].config;
     if (!config->token && !config->token_sha256) {
-      if (!token) found = &tenants[i];
+      if (!token || config->any) found = &tenants[i];
       continue;
     }
     if (!token) continue;
