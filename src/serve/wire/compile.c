@@ -59,9 +59,9 @@ void *braid_wire_compiler_main(void *context) {
   struct braid_serve_wire *wire = context;
   pthread_mutex_lock(&wire->lock);
   for (;;) {
-    while (!wire->jobs && !__atomic_load_n(&wire->stop, __ATOMIC_ACQUIRE))
+    while (!wire->jobs && !__atomic_load_n(&wire->ending, __ATOMIC_ACQUIRE))
       pthread_cond_wait(&wire->changed, &wire->lock);
-    if (__atomic_load_n(&wire->stop, __ATOMIC_ACQUIRE)) break;
+    if (__atomic_load_n(&wire->ending, __ATOMIC_ACQUIRE)) break;
     wire_job **link = &wire->jobs; /* the oldest is the last */
     while ((*link)->next) link = &(*link)->next;
     wire_job *job = *link;
@@ -191,7 +191,7 @@ bool braid_wire_compile_message(wire_connection *c, const braid_wire_header *hea
   pthread_mutex_lock(&wire->lock);
   job->next = wire->jobs;
   wire->jobs = job;
-  pthread_cond_signal(&wire->changed);
+  pthread_cond_broadcast(&wire->changed);
   pthread_mutex_unlock(&wire->lock);
   return true;
 }

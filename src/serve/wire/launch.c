@@ -6,6 +6,8 @@
 #include "base/clock.h"
 #include "serve/wire/wire.h"
 
+enum { kLong = 256 << 10 }; /* bytes of inputs; the reading thread copies what is shorter itself, within some 50 us */
+
 /* --- life of a call ------------------------------------------------------------------------------------------------
  */
 static wire_call *call_create(wire_connection *c, uint64_t id, braid_serve_request *request, wire_compiled *compiled) {
@@ -27,6 +29,19 @@ static wire_call *call_create(wire_connection *c, uint64_t id, braid_serve_reque
   return call;
 }
 
+/* What inputs are copied from is not needed any more. */
+static void release_sources(wire_call *call) {
+  for (size_t i = 0; i < call->copy_count; i++) {
+    braid_wire_memory_release(call->copies[i].memory);
+    braid_wire_buffer_release(call->copies[i].buffer);
+  }
+  call->copy_count = 0;
+  braid_free(NULL, call->body);
+  call->body = NULL;
+  if (call->reserved) braid_serve_tenant_return(call->request->tenant, call->reserved);
+  call->reserved = 0;
+}
+
 static void call_destroy(wire_call *call) {
   wire_connection *c = call->connection;
   pthread_mutex_lock(&c->lock);
@@ -36,6 +51,7 @@ static void call_destroy(wire_call *call) {
   else
     c->calls = call->next;
   pthread_mutex_unlock(&c->lock);
+  release_sources(call);
   for (size_t i = 0; i < call->output_count; i++) braid_wire_memory_release(call->outputs[i].memory);
   braid_serve_request_destroy(call->request);
   braid_wire_compiled_release(call->compiled);
@@ -54,50 +70,68 @@ bool braid_wire_launch_cancel(wire_connection *c, uint64_t id) {
 
 /* --- the message ---------------------------------------------------------------------------------------------------
  */
-/* Where the bytes of an input are, and what it is; NULL: the request is refused. *data advances. */
-static const uint8_t *find_input(wire_connection *c, braid_serve_request *request, const braid_wire_tensor **tensor,
-                                 const uint8_t **data) {
+/* Where the bytes of an input are, and what it is; false: the request is refused. *data advances. */
+static bool find_input(wire_connection *c, wire_call *call, const braid_wire_tensor **tensor, const uint8_t **data,
+                       wire_copy *copy) {
   const braid_wire_tensor *given = *tensor;
   if (given->place == BRAID_WIRE_BUFFER) {
-    const wire_buffer *buffer = braid_wire_buffer_find(c, given->buffer);
-    if (buffer) {
-      *tensor = &buffer->tensor;
-      return buffer->data;
+    wire_buffer *buffer = braid_wire_buffer_find(c, given->buffer);
+    if (!buffer) {
+      braid_serve_refuse(call->request, BRAID_SERVE_UNKNOWN, "input %s: the connection has no buffer \"%.100s\"",
+                         given->name, given->buffer);
+      return false;
     }
-    braid_serve_refuse(request, BRAID_SERVE_UNKNOWN, "input %s: the connection has no buffer \"%.100s\"", given->name,
-                       given->buffer);
-    return NULL;
+    *copy = (wire_copy){.from = buffer->data, .buffer = buffer};
+    *tensor = &buffer->tensor;
+    return true;
   }
   if (given->place == BRAID_WIRE_SHARED) {
-    const wire_memory *memory = braid_wire_memory_find(c, given->memory);
-    if (memory && given->offset <= memory->bytes && given->bytes <= memory->bytes - given->offset)
-      return memory->data + given->offset;
-    braid_serve_refuse(request, memory ? BRAID_SERVE_INVALID : BRAID_SERVE_UNKNOWN,
-                       memory ? "input %s lies outside of memory %u" : "input %s: the connection has no memory %u",
-                       given->name, given->memory);
-    return NULL;
+    wire_memory *memory = braid_wire_memory_find(c, given->memory);
+    if (!memory || given->offset > memory->bytes || given->bytes > memory->bytes - given->offset) {
+      braid_serve_refuse(call->request, memory ? BRAID_SERVE_INVALID : BRAID_SERVE_UNKNOWN,
+                         memory ? "input %s lies outside of memory %u" : "input %s: the connection has no memory %u",
+                         given->name, given->memory);
+      return false;
+    }
+    *copy = (wire_copy){.from = memory->data + given->offset, .memory = memory};
+    return true;
   }
-  const uint8_t *at = *data;
+  *copy = (wire_copy){.from = *data};
   *data += given->bytes;
-  return at;
+  return true;
 }
 
-static bool fill_input(wire_connection *c, braid_serve_request *request, const braid_wire_tensor *given,
-                       const uint8_t **data) {
+static bool add_input(wire_connection *c, wire_call *call, const braid_wire_tensor *given, const uint8_t **data) {
+  wire_copy *copy = &call->copies[call->copy_count];
   const char *name = given->name;
-  const uint8_t *from = find_input(c, request, &given, data);
+  braid_serve_request *request = call->request;
   braid_serve_tensor *tensor;
-  if (!from) return false;
+  if (!find_input(c, call, &given, data, copy)) return false;
   braid_dtype dtype = braid_wire_dtype_of(given->dtype);
   if (braid_serve_request_input(request, name, dtype, given->rank, given->dims, &tensor) != BRAID_SERVE_DONE)
     return false;
-  memcpy(tensor->data, from, tensor->bytes); /* a client that changes its memory changes nothing here */
-  const uint8_t *bytes = tensor->data;
-  for (size_t i = 0; dtype == BRAID_BOOL && i < tensor->bytes; i++) {
-    if (bytes[i] <= 1) continue;
-    braid_serve_refuse(request, BRAID_SERVE_INVALID, "input %s: a byte of a BOOL is 0 or 1", name);
-    return false;
+  copy->to = tensor->data;
+  copy->bytes = tensor->bytes;
+  copy->bool_name = dtype == BRAID_BOOL ? request->model->inputs[tensor->port].name : NULL;
+  if (copy->memory) braid_wire_memory_retain(copy->memory);
+  if (copy->buffer) __atomic_fetch_add(&copy->buffer->references, 1, __ATOMIC_RELAXED);
+  call->copy_count++;
+  return true;
+}
+
+/* A client that changes its memory from here on changes nothing. False: the request is refused. */
+static bool copy_inputs(wire_call *call) {
+  for (size_t i = 0; i < call->copy_count; i++) {
+    const wire_copy *copy = &call->copies[i];
+    const uint8_t *bytes = copy->to;
+    if (copy->bytes) memcpy(copy->to, copy->from, copy->bytes);
+    for (size_t k = 0; copy->bool_name && k < copy->bytes; k++) {
+      if (bytes[k] <= 1) continue;
+      braid_serve_refuse(call->request, BRAID_SERVE_INVALID, "input %s: a byte of a BOOL is 0 or 1", copy->bool_name);
+      return false;
+    }
   }
+  release_sources(call);
   return true;
 }
 
@@ -237,6 +271,63 @@ static bool is_gone(braid_serve_request *request) {
          __atomic_load_n(&call->connection->gone, __ATOMIC_ACQUIRE);
 }
 
+/* --- filling -------------------------------------------------------------------------------------------------------
+ */
+static void submit_call(wire_call *call) {
+  braid_serve_scheduler *scheduler = call->connection->wire->server->scheduler;
+  if (copy_inputs(call))
+    braid_serve_submit(scheduler, call->request);
+  else
+    on_done(call->request);
+}
+
+void *braid_wire_filler_main(void *context) {
+  struct braid_serve_wire *wire = context;
+  pthread_mutex_lock(&wire->lock);
+  for (;;) {
+    while (!wire->filling && !__atomic_load_n(&wire->ending, __ATOMIC_ACQUIRE))
+      pthread_cond_wait(&wire->changed, &wire->lock);
+    wire_call *call = wire->filling;
+    if (!call) break;
+    wire->filling = call->after;
+    if (!wire->filling) wire->filling_end = &wire->filling;
+    pthread_mutex_unlock(&wire->lock);
+    if (is_gone(call->request)) {
+      braid_serve_refuse(call->request, BRAID_SERVE_CANCELLED, "the launch was cancelled before its inputs were read");
+      on_done(call->request);
+    } else {
+      submit_call(call);
+    }
+    pthread_mutex_lock(&wire->lock);
+  }
+  pthread_mutex_unlock(&wire->lock);
+  return NULL;
+}
+
+void braid_wire_filler_drop(struct braid_serve_wire *wire) {
+  while (wire->filling) {
+    wire_call *call = wire->filling;
+    wire->filling = call->after;
+    call_destroy(call);
+  }
+}
+
+/* To the filling thread, with the message's body where inputs are in it. */
+static void hand_over(wire_connection *c, wire_call *call, const uint8_t *body) {
+  struct braid_serve_wire *wire = c->wire;
+  if (c->body == body) {
+    call->body = c->body;
+    call->reserved = c->reserved;
+    c->body = NULL;
+    c->reserved = 0;
+  }
+  pthread_mutex_lock(&wire->lock);
+  *wire->filling_end = call;
+  wire->filling_end = &call->after;
+  pthread_cond_broadcast(&wire->changed);
+  pthread_mutex_unlock(&wire->lock);
+}
+
 void braid_wire_launch_message(wire_connection *c, const braid_wire_header *header, const uint8_t *body) {
   braid_wire_launch *launch = &c->wire->launch;
   braid_wire_reader reader = {.data = body, .bytes = (size_t)header->bytes};
@@ -261,16 +352,18 @@ void braid_wire_launch_message(wire_connection *c, const braid_wire_header *head
   }
   const uint8_t *data = launch->data;
   bool whole = true;
-  for (size_t i = 0; i < launch->input_count && whole; i++) whole = fill_input(c, request, &launch->inputs[i], &data);
+  size_t total = 0;
+  for (size_t i = 0; i < launch->input_count && whole; i++) whole = add_input(c, call, &launch->inputs[i], &data);
   for (size_t i = 0; i < launch->output_count && whole; i++) whole = want_output(c, call, &launch->outputs[i]);
-  if (!whole) {
-    braid_wire_answer_status(c, header, request->verdict, "%s", request->detail);
-    call_destroy(call);
-    return;
-  }
+  for (size_t i = 0; i < call->copy_count; i++) total += call->copies[i].bytes;
   if (launch->timeout_us) request->deadline_ns = braid_now_ns() + (int64_t)launch->timeout_us * 1000;
   request->priority = launch->priority;
   request->done = on_done;
   request->is_gone = is_gone;
-  braid_serve_submit(c->wire->server->scheduler, request);
+  if (!whole)
+    on_done(request);
+  else if (total > kLong && (!launch->data_bytes || c->body == body)) /* else the data is in a buffer that goes on */
+    hand_over(c, call, body);
+  else
+    submit_call(call);
 }

@@ -16,10 +16,16 @@
 
 /* --- buffers -------------------------------------------------------------------------------------------------------
  */
-const wire_buffer *braid_wire_buffer_find(const wire_connection *c, const char *name) {
-  const wire_buffer *buffer = c->buffers;
+wire_buffer *braid_wire_buffer_find(const wire_connection *c, const char *name) {
+  wire_buffer *buffer = c->buffers;
   while (buffer && strcmp(buffer->tensor.name, name) != 0) buffer = buffer->next;
   return buffer;
+}
+
+void braid_wire_buffer_release(wire_buffer *buffer) {
+  if (!buffer || __atomic_sub_fetch(&buffer->references, 1, __ATOMIC_ACQ_REL)) return;
+  braid_serve_tenant_return(buffer->tenant, (size_t)buffer->tensor.bytes);
+  braid_free(NULL, buffer);
 }
 
 static bool buffer_free(wire_connection *c, const char *name) {
@@ -28,8 +34,7 @@ static bool buffer_free(wire_connection *c, const char *name) {
   buffer = *link;
   if (!buffer) return false;
   *link = buffer->next;
-  braid_serve_tenant_return(c->tenant, (size_t)buffer->tensor.bytes);
-  braid_free(NULL, buffer);
+  braid_wire_buffer_release(buffer);
   return true;
 }
 
@@ -63,6 +68,8 @@ void braid_wire_data_message(wire_connection *c, const braid_wire_header *header
     return;
   }
   buffer->tensor = tensor;
+  buffer->tenant = c->tenant;
+  buffer->references = 1;
   memcpy(buffer->data, data, (size_t)tensor.bytes);
   buffer->next = c->buffers;
   c->buffers = buffer;

@@ -241,6 +241,8 @@ static braid_status open_wire(struct braid_serve_wire *wire) {
   if (server->wire_port >= 0) BRAID_TRY(open_tcp(wire, server->config->address, server->wire_port));
   BRAID_TRY(braid_thread_start(&wire->compiler, "braid-compile", braid_wire_compiler_main, wire));
   wire->compiles = true;
+  BRAID_TRY(braid_thread_start(&wire->filler, "braid-fill", braid_wire_filler_main, wire));
+  wire->fills = true;
   BRAID_TRY(braid_thread_start(&wire->reader, "braid-wire", reader_main, wire));
   wire->reading = true;
   return BRAID_OK;
@@ -251,6 +253,7 @@ braid_status braid_serve_wire_start(braid_server *server, struct braid_serve_wir
   struct braid_serve_wire *wire = braid_zalloc(NULL, sizeof *wire);
   if (!wire) return BRAID_NO_MEMORY;
   wire->server = server;
+  wire->filling_end = &wire->filling;
   wire->epoll = wire->wake = wire->listeners[0] = wire->listeners[1] = -1;
   wire->receive_ns = (int64_t)(server->config->receive_ms * 1e6);
   pthread_mutex_init(&wire->lock, NULL);
@@ -266,12 +269,15 @@ braid_status braid_serve_wire_start(braid_server *server, struct braid_serve_wir
 void braid_serve_wire_stop(struct braid_serve_wire *wire) {
   if (!wire) return;
   pthread_mutex_lock(&wire->lock);
-  __atomic_store_n(&wire->stop, 1, __ATOMIC_RELEASE);
-  pthread_cond_signal(&wire->changed);
+  __atomic_store_n(&wire->ending, 1, __ATOMIC_RELEASE);
+  pthread_cond_broadcast(&wire->changed);
   pthread_mutex_unlock(&wire->lock);
-  if (wire->wake >= 0) (void)eventfd_write(wire->wake, 1);
   if (wire->compiles) braid_thread_join(&wire->compiler);
+  if (wire->fills) braid_thread_join(&wire->filler); /* what it had is answered */
+  __atomic_store_n(&wire->stop, 1, __ATOMIC_RELEASE);
+  if (wire->wake >= 0) (void)eventfd_write(wire->wake, 1);
   if (wire->reading) braid_thread_join(&wire->reader);
+  braid_wire_filler_drop(wire);
   braid_wire_compile_drop(wire);
   struct stat facts;
   if (wire->path[0] && lstat(wire->path, &facts) == 0 && facts.st_dev == wire->device && facts.st_ino == wire->inode)

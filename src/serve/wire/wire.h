@@ -1,5 +1,5 @@
 /* The front end of Braid's own protocol (wire_format.h): a thread reads all connections by epoll, the scheduler's
- * threads write answers, and a thread compiles models that clients bring.
+ * threads write answers, a thread copies long inputs, and one compiles models that clients bring.
  *
  * What a connection owns (buffers, memory, compiled models, grants) belongs to the reading thread and goes with the
  * connection. A launch keeps its connection, and the memory and the compiled model that it uses, by references. */
@@ -20,6 +20,8 @@ typedef struct wire_connection wire_connection;
 /* A named buffer. */
 typedef struct wire_buffer {
   struct wire_buffer *next;
+  braid_serve_tenant *tenant; /* whose quota has its bytes */
+  int references;             /* atomic */
   braid_wire_tensor tensor;
   uint8_t data[];
 } wire_buffer;
@@ -62,14 +64,29 @@ typedef struct wire_output {
   uint64_t offset, bytes;
 } wire_output;
 
-/* A launch that the scheduler has. */
+/* The bytes of an input, on their way into its tensor. */
+typedef struct wire_copy {
+  void *to;
+  const uint8_t *from;
+  size_t bytes;
+  const char *bool_name; /* of an input of BOOLs, whose bytes are checked; else NULL */
+  wire_memory *memory;   /* that they are in, a reference; or NULL */
+  wire_buffer *buffer;   /* the same */
+} wire_copy;
+
+/* A launch that waits for its inputs, or that the scheduler has. */
 typedef struct wire_call {
   struct wire_call *next, *previous;
   wire_connection *connection; /* a reference */
   wire_compiled *compiled;     /* a reference; NULL: a model of the configuration */
   braid_serve_request *request;
   uint64_t id;
-  int cancelled; /* atomic */
+  int cancelled;           /* atomic */
+  struct wire_call *after; /* in the filling thread's line */
+  uint8_t *body;           /* of the message, where inputs are still in it; NULL */
+  size_t reserved;         /* for it, of the tenant's quota */
+  size_t copy_count;
+  wire_copy copies[BRAID_WIRE_PORTS];
   size_t output_count;
   wire_output outputs[]; /* the model's output_count */
 } wire_call;
@@ -137,19 +154,20 @@ struct braid_serve_wire {
   dev_t device; /* of the socket's file, so that we remove our own */
   ino_t inode;
   int port;
-  braid_thread reader, compiler;
-  bool reading, compiles; /* the threads are there */
-  bool paused;            /* no file descriptors for new connections */
-  int stop;               /* atomic */
+  braid_thread reader, compiler, filler;
+  bool reading, compiles, fills; /* the threads are there */
+  bool paused;                   /* no file descriptors for new connections */
+  int ending, stop;              /* atomic: the compiling and the filling thread end; the reading one ends */
   int64_t receive_ns;
   wire_connection *connections, *dead; /* dead: to be released after the events at hand */
   size_t count;
   uint64_t handles;         /* given */
   braid_wire_writer answer; /* the reading thread's */
   braid_wire_launch launch; /* the same */
-  pthread_mutex_t lock;     /* of the jobs */
+  pthread_mutex_t lock;     /* of what follows */
   pthread_cond_t changed;
   wire_job *jobs, *finished;
+  wire_call *filling, **filling_end; /* launches whose inputs are long, in their order */
 };
 
 /* --- connections (connection.c) --- */
@@ -183,6 +201,9 @@ void braid_wire_describe(const braid_serve_model *model, braid_wire_model *out);
 
 /* --- launches (launch.c) --- */
 void braid_wire_launch_message(wire_connection *connection, const braid_wire_header *header, const uint8_t *body);
+/* Copies long inputs, so that nobody else's messages wait for that, and submits their launches. */
+void *braid_wire_filler_main(void *wire);
+void braid_wire_filler_drop(struct braid_serve_wire *wire); /* what is left in its line, at the end */
 /* False: there is no such launch under way. */
 bool braid_wire_launch_cancel(wire_connection *connection, uint64_t id);
 
@@ -191,7 +212,8 @@ void braid_wire_data_message(wire_connection *connection, const braid_wire_heade
 void braid_wire_drop_message(wire_connection *connection, const braid_wire_header *header, const uint8_t *body);
 void braid_wire_memory_message(wire_connection *connection, const braid_wire_header *header, const uint8_t *body);
 void braid_wire_unmap_message(wire_connection *connection, const braid_wire_header *header, const uint8_t *body);
-const wire_buffer *braid_wire_buffer_find(const wire_connection *connection, const char *name);
+wire_buffer *braid_wire_buffer_find(const wire_connection *connection, const char *name);
+void braid_wire_buffer_release(wire_buffer *buffer); /* NULL is allowed */
 wire_memory *braid_wire_memory_find(const wire_connection *connection, uint32_t number);
 void braid_wire_memory_retain(wire_memory *memory);
 void braid_wire_memory_release(wire_memory *memory); /* NULL is allowed */

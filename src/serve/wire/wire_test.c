@@ -144,6 +144,80 @@ static void test_models(void **state) {
   braid_server_destroy(server, 0);
 }
 
+/* --- long inputs ---------------------------------------------------------------------------------------------------
+ * Another thread copies them, from a message's body, a buffer or memory that may be given up meanwhile. */
+enum { kSide = 256, kLongCount = 3 * kSide * kSide, kLongBytes = kLongCount * 4 };
+
+/* A model of such inputs, what a session makes of one, and a configuration with it. */
+static void make_long(float *in, float *out, char *config, size_t bytes) {
+  static const char kLong[] = "[net]\nchannels=3\nheight=256\nwidth=256\n[avgpool]\n[connected]\noutput=4\n"
+                              "activation=linear\n";
+  char path[128];
+  braid_graph *graph;
+  braid_session *session;
+  snprintf(path, sizeof path, "%s/long.cfg", folder);
+  snprintf(config, bytes, "%s  - {name: long, path: %s}\n", kConfig, path);
+  FILE *file = fopen(path, "w");
+  fputs(kLong, file);
+  fclose(file);
+  assert_int_equal(braid_model_load(NULL, path, NULL, &graph), BRAID_OK);
+  assert_int_equal(braid_session_create(graph, NULL, &session), BRAID_OK);
+  for (int i = 0; i < kLongCount; i++) in[i] = (float)(i % 253) / 253;
+  assert_int_equal(braid_session_run(session, (const void *[]){in}, (void *[]){out}), BRAID_OK);
+  braid_session_destroy(session);
+  braid_graph_destroy(graph);
+}
+
+static void expect_long(braid_client_call *call, const float *out) {
+  size_t count;
+  expect(braid_client_wait(call, -1), BRAID_CLIENT_OK, NULL);
+  assert_memory_equal(braid_client_outputs(call, &count)[0].data, out, 4 * sizeof *out);
+  braid_client_release(call);
+}
+
+static void test_long_inputs(void **state) {
+  (void)state;
+  enum { kWays = 3, kTimes = 4 };
+  float *in = malloc(kLongBytes), out[4];
+  char config[2048];
+  make_long(in, out, config, sizeof config);
+  braid_server *server = wire_start(config);
+  for (int gone = 0; gone < 2; gone++) {
+    braid_client *client = wire_connect(wire_address(), NULL);
+    braid_client_memory *memory;
+    braid_client_tensor inputs[kWays] = {{.name = "input",
+                                          .dtype = BRAID_CLIENT_F32,
+                                          .rank = 4,
+                                          .dims = {1, 3, kSide, kSide},
+                                          .data = in,
+                                          .bytes = kLongBytes}};
+    braid_client_tensor buffer = inputs[0];
+    buffer.name = "x";
+    expect(braid_client_data(client, &buffer), BRAID_CLIENT_OK, NULL);
+    expect(braid_client_memory_create(client, kLongBytes, &memory), BRAID_CLIENT_OK, NULL);
+    memcpy(braid_client_memory_data(memory), in, kLongBytes);
+    inputs[1] = (braid_client_tensor){.name = "input", .buffer = "x"};
+    inputs[2] = inputs[0];
+    inputs[2].memory = memory;
+    braid_client_call *calls[kWays * kTimes];
+    for (int i = 0; i < kWays * kTimes; i++) {
+      braid_client_launch_options launch = launch_of("long", &inputs[i % kWays]);
+      expect(braid_client_submit(client, &launch, &calls[i]), BRAID_CLIENT_OK, NULL);
+    }
+    expect(braid_client_drop(client, "x"), BRAID_CLIENT_OK, NULL);
+    braid_client_memory_destroy(memory);
+    for (int i = 0; i < kWays * kTimes; i++)
+      if (gone)
+        braid_client_release(calls[i]);
+      else
+        expect_long(calls[i], out);
+    braid_client_close(client);
+    expect_quota(server, 0, 0);
+  }
+  braid_server_destroy(server, 0);
+  free(in);
+}
+
 /* --- buffers -------------------------------------------------------------------------------------------------------
  */
 static void test_buffers_are_of_their_connection(void **state) {
@@ -514,6 +588,7 @@ static int prepare(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_same_bits),
+      cmocka_unit_test(test_long_inputs),
       cmocka_unit_test(test_one_message_per_inference),
       cmocka_unit_test(test_models),
       cmocka_unit_test(test_buffers_are_of_their_connection),
