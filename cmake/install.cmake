@@ -17,6 +17,9 @@ install(FILES ${CMAKE_BINARY_DIR}/braid-config.cmake ${CMAKE_BINARY_DIR}/braid-c
 install(FILES LICENSE NOTICE README.md CHANGELOG.md DESTINATION share/doc/braid)
 if(TARGET braid)
   install(TARGETS braid RUNTIME DESTINATION bin)
+  if(TARGET braid-serve)
+    install(TARGETS braid-serve RUNTIME DESTINATION bin)
+  endif()
   install(FILES cli/completion.bash DESTINATION share/bash-completion/completions RENAME braid)
   # Manual pages are what --help says.
   set(pages ${CMAKE_BINARY_DIR}/man)

@@ -1,25 +1,30 @@
-# The daemon (src/serve), in the braid program and not in the library: programs that load the library need none of what it
-# stands on. Without libmicrohttpd and jansson `braid serve` says that it was built without them.
+# The daemon (src/serve), in a program of its own that `braid serve` becomes (cli/serve.c): libgrpc alone would make every
+# command start seven milliseconds later. Without libmicrohttpd and jansson there is none, and `braid serve` says so.
 pkg_check_modules(MICROHTTPD IMPORTED_TARGET libmicrohttpd>=0.9.73)
 pkg_check_modules(JANSSON IMPORTED_TARGET jansson)
-if(MICROHTTPD_FOUND AND JANSSON_FOUND AND NOT BRAID_STATIC AND NOT CMAKE_CROSSCOMPILING)
-  file(GLOB_RECURSE BRAID_SERVE_SOURCES CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/serve/*.c)
-  list(FILTER BRAID_SERVE_SOURCES EXCLUDE REGEX "_(test|bench|fuzz)\\.c$|/serve/(without|grpc/.*|wire/wire_format)\\.c$")
-  braid_embed(${CMAKE_BINARY_DIR}/generated/serve_page.c braid_serve_page braid_serve_file serve/http/page.h ""
-    ${CMAKE_SOURCE_DIR}/src/serve/http/page.html)
-  list(APPEND BRAID_SERVE_SOURCES ${CMAKE_BINARY_DIR}/generated/serve_page.c)
-  set(BRAID_SERVE_LIBRARIES PkgConfig::MICROHTTPD PkgConfig::JANSSON)
-  include(cmake/grpc.cmake)
-  set(BRAID_SERVES ON) # its tests are built
-else()
-  set(BRAID_SERVE_SOURCES ${CMAKE_SOURCE_DIR}/src/serve/without.c)
-  set(BRAID_SERVE_LIBRARIES "")
+if(NOT MICROHTTPD_FOUND OR NOT JANSSON_FOUND OR BRAID_STATIC OR CMAKE_CROSSCOMPILING)
+  message(STATUS "no daemon: it needs libmicrohttpd and jansson")
+  return()
 endif()
+file(GLOB_RECURSE BRAID_SERVE_SOURCES CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/serve/*.c)
+list(FILTER BRAID_SERVE_SOURCES EXCLUDE REGEX "_(test|bench|fuzz)\\.c$|/serve/(grpc/.*|wire/wire_format)\\.c$")
+braid_embed(${CMAKE_BINARY_DIR}/generated/serve_page.c braid_serve_page braid_serve_file serve/http/page.h ""
+  ${CMAKE_SOURCE_DIR}/src/serve/http/page.html)
+list(APPEND BRAID_SERVE_SOURCES ${CMAKE_BINARY_DIR}/generated/serve_page.c)
+set(BRAID_SERVE_LIBRARIES PkgConfig::MICROHTTPD PkgConfig::JANSSON)
+include(cmake/grpc.cmake)
 add_library(braid_serve OBJECT ${BRAID_SERVE_SOURCES})
 target_include_directories(braid_serve PRIVATE include src ${CMAKE_BINARY_DIR}/generated)
 target_link_libraries(braid_serve PUBLIC braid_flags ${BRAID_LIBRARIES} ${BRAID_SERVE_LIBRARIES})
-target_sources(braid PRIVATE $<TARGET_OBJECTS:braid_serve>)
-target_link_libraries(braid PRIVATE ${BRAID_SERVE_LIBRARIES})
 if(BRAID_FUZZ)
   target_compile_options(braid_serve PRIVATE -fsanitize=fuzzer-no-link)
 endif()
+set(daemon ${BRAID_CLI_SOURCES})
+list(FILTER daemon EXCLUDE REGEX "/(main|serve)\\.c$")
+add_executable(braid-serve ${daemon} cli/daemon/main.c cli/daemon/serve.c $<TARGET_OBJECTS:braid_serve>
+  $<TARGET_OBJECTS:braid_objects>)
+target_include_directories(braid-serve PRIVATE include cli)
+target_link_libraries(braid-serve PRIVATE braid_flags ${BRAID_LIBRARIES} ${BRAID_SERVE_LIBRARIES})
+set_target_properties(braid-serve PROPERTIES ENABLE_EXPORTS ON)
+add_dependencies(braid braid-serve)
+set(BRAID_SERVES ON) # its tests are built
