@@ -29,6 +29,14 @@ done
 awk '/^```c$/ { on = 1; next } /^```$/ { on = 0 } on' docs/tutorial.md >"$work/learn.c"
 # shellcheck disable=SC2046,SC2086
 ${CC:-cc} $flags "$work/learn.c" -o "$work/learn" $(pkg-config --cflags --libs braid)
+# That of docs/client.md needs libbraid-client alone, which needs libc alone.
+awk '/^```c$/ { on = 1; next } /^```$/ { on = 0 } on' docs/client.md >"$work/client.c"
+# shellcheck disable=SC2046,SC2086
+${CC:-cc} $flags "$work/client.c" -o "$work/client" $(pkg-config --cflags --libs braid-client)
+# shellcheck disable=SC2046,SC2086
+${CC:-cc} $flags "$work/client.c" -o "$work/client-static" $(pkg-config --cflags braid-client) \
+  "$work/usr/lib/libbraid-client.a" -pthread
+! readelf -d "$work/usr/lib/libbraid-client.so" | grep NEEDED | grep -v 'libc\.so\|ld-linux'
 # README's program as it stands there, built as a project that finds the package by CMake.
 awk '/^```c$/ { on = 1; next } /^```$/ { on = 0 } on' README.md >"$work/first.c"
 cat >"$work/CMakeLists.txt" <<'END'
@@ -53,6 +61,7 @@ ${CXX:-c++} -std=c++17 -Wall -Wextra -Werror "$work/from_cpp.cpp" -o "$work/from
 nm -D --defined-only "$work/usr/lib/libbraid.so" | awk '{ print $3 }' | while read -r symbol; do
   grep -qwr "$symbol" "$work/usr/include/braid" || { echo "libbraid.so exports $symbol, which no header names" >&2; exit 1; }
 done
+! nm -D --defined-only "$work/usr/lib/libbraid-client.so" | grep -v ' braid_client_'
 # Before 1.0 a minor version may change the interface (docs/versions.md): the loader tells them apart.
 readelf -d "$work/usr/lib/libbraid.so" | grep -q "SONAME.*\[libbraid.so.$(braid_version | cut -d. -f1-2)\]"
 [ "$(readlink -f "$work/usr/lib/libbraid.so")" = "$(readlink -f "$work/usr/lib")/libbraid.so.$(braid_version)" ]

@@ -28,6 +28,7 @@ enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_INTERRUPTED = 130 };
   X(share, "share a card of the overlay among tenants: policies on traces, and trials of their isolation")             \
   X(inspect, "list a model's nodes, shapes, parameters and memory, or draw it")                                        \
   X(serve, "serve models to tenants over HTTP and gRPC")                                                               \
+  X(call, "launch a model of a daemon, and measure its latency")                                                       \
   X(bench, "measure the latency of a model and of each node")                                                          \
   X(profile, "measure what operations take on each device, for forecasts")                                             \
   X(plan, "forecast time, power and energy of a network on a modelled machine")                                        \

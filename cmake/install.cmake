@@ -4,7 +4,10 @@ configure_file(${CMAKE_CURRENT_LIST_DIR}/braid.pc.in ${CMAKE_BINARY_DIR}/braid.p
 install(TARGETS braid_static ARCHIVE DESTINATION lib)
 install(TARGETS braid_shared LIBRARY DESTINATION lib)
 install(DIRECTORY include/braid DESTINATION include)
-install(FILES ${CMAKE_BINARY_DIR}/braid.pc DESTINATION lib/pkgconfig)
+configure_file(${CMAKE_CURRENT_LIST_DIR}/braid-client.pc.in ${CMAKE_BINARY_DIR}/braid-client.pc @ONLY)
+install(TARGETS braid_client_static ARCHIVE DESTINATION lib)
+install(TARGETS braid_client_shared LIBRARY DESTINATION lib)
+install(FILES ${CMAKE_BINARY_DIR}/braid.pc ${CMAKE_BINARY_DIR}/braid-client.pc DESTINATION lib/pkgconfig)
 # find_package(braid) gives braid::braid.
 configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/braid-config.cmake.in ${CMAKE_BINARY_DIR}/braid-config.cmake
   INSTALL_DESTINATION lib/cmake/braid)

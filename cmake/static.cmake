@@ -17,7 +17,7 @@ add_custom_command(OUTPUT ${folder}/libbraid.a COMMAND ${CMAKE_COMMAND} -E rm -f
   COMMAND sh -c "${CMAKE_AR} -M <${folder}/archive.mri" DEPENDS braid_static ${folder}/archive.mri VERBATIM)
 add_custom_target(braid_archive DEPENDS ${folder}/libbraid.a)
 
-add_executable(braid_alone EXCLUDE_FROM_ALL $<TARGET_OBJECTS:braid>)
+add_executable(braid_alone EXCLUDE_FROM_ALL $<TARGET_OBJECTS:braid> $<TARGET_OBJECTS:braid_client>)
 set_target_properties(braid_alone PROPERTIES OUTPUT_NAME braid LINK_DEPENDS ${folder}/libbraid.a LINKER_LANGUAGE C
   RUNTIME_OUTPUT_DIRECTORY ${folder})
 target_link_options(braid_alone PRIVATE -static -pthread) # GCC for riscv64 adds its library of atomics to threads

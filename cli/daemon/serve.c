@@ -12,7 +12,7 @@ typedef struct arguments {
   bool check;
 } arguments;
 
-enum { KEY_CONFIG = CLI_FIRST_KEY, KEY_PORT, KEY_GRPC_PORT, KEY_GRACE, KEY_CHECK };
+enum { KEY_CONFIG = CLI_FIRST_KEY, KEY_PORT, KEY_GRPC_PORT, KEY_SOCKET, KEY_WIRE_PORT, KEY_GRACE, KEY_CHECK };
 
 static error_t parse(int key, char *argument, struct argp_state *state) {
   arguments *args = state->input;
@@ -30,6 +30,13 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
   case KEY_GRPC_PORT:
     args->options.grpc_port = (int)cli_integer(state, "--grpc-port", argument, 0, 65535);
     if (!args->options.grpc_port) args->options.grpc_port = -1;
+    return 0;
+  case KEY_SOCKET:
+    args->options.socket = argument;
+    return 0;
+  case KEY_WIRE_PORT:
+    args->options.wire_port = (int)cli_integer(state, "--wire-port", argument, 0, 65535);
+    if (!args->options.wire_port) args->options.wire_port = -1;
     return 0;
   case KEY_GRACE:
     args->grace_s = cli_number(state, "--grace", argument, 0, 86400);
@@ -52,6 +59,9 @@ static const struct argp_option options[] = {
     {"config", 'c', "FILE", 0, "The configuration (YAML): devices, models, tenants; docs/serving.md has all keys", 1},
     {"port", KEY_PORT, "N", 0, "Port of HTTP, in place of the configuration's (0: any that is free)", 1},
     {"grpc-port", KEY_GRPC_PORT, "N", 0, "Port of gRPC, in place of the configuration's (0: any that is free)", 1},
+    {"socket", KEY_SOCKET, "PATH", 0,
+     "Unix socket for `braid call` and libbraid-client, in place of the configuration's", 1},
+    {"wire-port", KEY_WIRE_PORT, "N", 0, "Port of the same protocol over TCP, without TLS (0: any that is free)", 1},
     {"grace", KEY_GRACE, "SECONDS", 0,
      "How long requests may go on after SIGTERM or Ctrl-C before they are cancelled (default 10)", 1},
     {"check", KEY_CHECK, NULL, 0, "Load everything, say what could not be loaded, and end", 1},
@@ -76,6 +86,29 @@ static void report_broken(braid_server *server) {
     if (reason[0]) braid_log_write(cli_log(), BRAID_LOG_WARNING, "model %s could not be loaded: %s", name, reason);
 }
 
+/* Of --check: what was found. */
+static void report_check(const arguments *args, braid_server *server) {
+  const char *name;
+  char reason[512];
+  cli_json json;
+  if (!args->common.json) {
+    for (size_t i = 0; braid_server_model(server, i, &name, reason, sizeof reason); i++)
+      printf("%s: %s\n", name, reason[0] ? reason : "loaded");
+    return;
+  }
+  if (!cli_json_begin(&json)) return;
+  cli_json_array(&json, "models");
+  for (size_t i = 0; braid_server_model(server, i, &name, reason, sizeof reason); i++) {
+    cli_json_object(&json, NULL);
+    cli_json_string(&json, "name", name);
+    cli_json_bool(&json, "loaded", !reason[0]);
+    if (reason[0]) cli_json_string(&json, "reason", reason);
+    cli_json_close(&json, '}');
+  }
+  cli_json_close(&json, ']');
+  (void)cli_json_end(&json);
+}
+
 /* Until all models are loaded or not, or Ctrl-C. Returns how many could not be. */
 static size_t wait_for_models(braid_server *server) {
   size_t loading = 1, ready, broken = 0;
@@ -83,28 +116,44 @@ static size_t wait_for_models(braid_server *server) {
     braid_server_models(server, &loading, &ready, &broken);
     nanosleep(&(struct timespec){0, 5000000}, NULL);
   }
-  report_broken(server);
   return broken;
+}
+
+/* Where it listens. */
+static void report_places(const arguments *args, const braid_server *server) {
+  int port = braid_server_port(server), grpc = braid_server_grpc_port(server), wire = braid_server_wire_port(server);
+  const char *path = braid_server_socket(server);
+  cli_json json;
+  if (args->common.json && cli_json_begin(&json)) {
+    cli_json_integer(&json, "port", port);
+    cli_json_integer(&json, "grpc_port", grpc);
+    cli_json_integer(&json, "wire_port", wire);
+    if (path) cli_json_string(&json, "socket", path);
+    (void)cli_json_end(&json);
+  }
+  char text[256];
+  int used = snprintf(text, sizeof text, "listens on port %d", port);
+  if (grpc) used += snprintf(text + used, sizeof text - (size_t)used, ", gRPC on %d", grpc);
+  if (wire) used += snprintf(text + used, sizeof text - (size_t)used, ", Braid's protocol on %d", wire);
+  if (path) snprintf(text + used, sizeof text - (size_t)used, ", on %s", path);
+  braid_log_write(cli_log(), BRAID_LOG_WARNING, "%s", text);
 }
 
 int cli_serve(int argc, char **argv) {
   arguments args = {.grace_s = 10};
   cli_parse(&argp, argc, argv, &args);
   args.options.log = cli_log();
-  if (args.check) args.options.port = -1; /* beside a daemon that runs */
+  args.options.trial = args.check;
   cli_catch_interrupt();
   braid_server *server = NULL;
   braid_status status = braid_server_create(&args.options, &server);
   if (status != BRAID_OK) return cli_fail(&args.common, "serve", status);
-  int port = braid_server_port(server), grpc = braid_server_grpc_port(server);
-  if (args.common.json) {
-    printf("{\"port\": %d, \"grpc_port\": %d}\n", port, grpc);
-    fflush(stdout);
-  }
-  if (!args.check)
-    braid_log_write(cli_log(), BRAID_LOG_WARNING, grpc ? "listens on port %d, gRPC on %d" : "listens on port %d", port,
-                    grpc);
+  if (!args.check) report_places(&args, server);
   size_t broken = wait_for_models(server);
+  if (args.check)
+    report_check(&args, server);
+  else
+    report_broken(server);
   while (!args.check && !cli_interrupted()) nanosleep(&(struct timespec){0, 50000000}, NULL);
   braid_server_destroy(server, (int64_t)(args.grace_s * 1e9));
   return args.check && broken ? CLI_FAILED : CLI_OK;

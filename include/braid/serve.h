@@ -16,6 +16,9 @@ typedef struct braid_server braid_server;
 typedef struct braid_server_options {
   const char *config;   /* path of the YAML file */
   int port, grpc_port;  /* in place of the file's; 0: the file's; -1: any that is free */
+  const char *socket;   /* path of a Unix socket for Braid's own protocol; NULL: the file's */
+  int wire_port;        /* that protocol over TCP; as `port` */
+  bool trial;           /* loads all models, also lazy ones and what was unloaded, and listens nowhere */
   const braid_log *log; /* NULL: silent */
 } braid_server_options;
 
@@ -25,6 +28,8 @@ BRAID_MUST_CHECK braid_status braid_server_create(const braid_server_options *op
 /* Where it listens; 0: it does not. */
 int braid_server_port(const braid_server *server);
 int braid_server_grpc_port(const braid_server *server);
+int braid_server_wire_port(const braid_server *server);
+const char *braid_server_socket(const braid_server *server); /* NULL: none */
 /* How many models are loaded, and how many could not be. */
 void braid_server_models(braid_server *server, size_t *out_loading, size_t *out_ready, size_t *out_broken);
 /* Why the index-th model could not be loaded, or why it is not loaded; "": it is. False beyond the last. */

@@ -39,6 +39,10 @@ TOKEN = re.compile(r'\s*(?:(?P<word>[A-Za-z_]\w*)|(?P<number>0[xX][0-9a-fA-F]+[u
                    r"|(?P<mark>\.\.\.|<<|>>|[-+*/|&~(){}\[\],;=:]))")
 
 
+# Of the braid program and of libbraid-client: libbraid has none of their functions.
+OTHERS = ("serve.h", "client.h")
+
+
 class ParseError(Exception):
     pass
 
@@ -78,7 +82,8 @@ class Header:
 
 def preprocess(include: str) -> str:
     """The declarations of the headers below `include`, without those of the C library."""
-    names = sorted(name for name in os.listdir(os.path.join(include, "braid")) if name.endswith(".h"))
+    found = os.listdir(os.path.join(include, "braid"))
+    names = sorted(name for name in found if name.endswith(".h") and name not in OTHERS)
     compiler = os.environ.get("CC", "cc").split()
     source = "".join(f"#include <braid/{name}>\n" for name in names)
     text = subprocess.run([*compiler, "-std=c17", "-E", "-I", include, "-x", "c", "-"], input=source, text=True,

@@ -149,18 +149,21 @@ static braid_status find_ports(braid_serve_model *model) {
 
 /* --- loading -------------------------------------------------------------------------------------------------------
  */
-braid_status braid_serve_model_load(const braid_serve_model_config *config, braid_serve_device *device,
-                                    braid_serve_statistics *statistics, braid_serve_model **out) {
+braid_status braid_serve_model_make(const braid_serve_model_config *config, braid_serve_device *device,
+                                    braid_serve_statistics *statistics, braid_graph *graph, braid_serve_model **out) {
   *out = NULL;
   braid_serve_model *model = braid_zalloc(NULL, sizeof *model);
-  if (!model) return BRAID_NO_MEMORY;
+  if (!model) {
+    braid_graph_destroy(graph);
+    return BRAID_NO_MEMORY;
+  }
   model->config = config;
   model->device = device;
   model->references = 1;
   model->statistics = statistics;
+  model->graph = graph;
   pthread_mutex_init(&model->lock, NULL);
-  braid_model_options options = {.weights = config->weights};
-  braid_status status = braid_model_load(NULL, config->path, &options, &model->graph);
+  braid_status status = BRAID_OK;
   for (size_t i = 0; i < device->instance_count && status == BRAID_OK; i++)
     status = braid_weights_create(device->machines[i], &model->weights[i]);
   if (status == BRAID_OK) status = find_ports(model);
@@ -172,6 +175,15 @@ braid_status braid_serve_model_load(const braid_serve_model_config *config, brai
   }
   *out = model;
   return BRAID_OK;
+}
+
+braid_status braid_serve_model_load(const braid_serve_model_config *config, braid_serve_device *device,
+                                    braid_serve_statistics *statistics, braid_serve_model **out) {
+  braid_model_options options = {.weights = config->weights};
+  braid_graph *graph;
+  *out = NULL;
+  BRAID_TRY(braid_model_load(NULL, config->path, &options, &graph));
+  return braid_serve_model_make(config, device, statistics, graph, out);
 }
 
 void braid_serve_model_retain(braid_serve_model *model) {

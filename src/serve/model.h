@@ -93,6 +93,10 @@ void braid_serve_device_close(braid_serve_device *device);
 /* Loads and tries it; takes seconds. */
 braid_status braid_serve_model_load(const braid_serve_model_config *config, braid_serve_device *device,
                                     braid_serve_statistics *statistics, braid_serve_model **out);
+/* The same of a graph that was read already, which the model takes, also on failure. What it points to (config,
+ * statistics) has to outlive it. */
+braid_status braid_serve_model_make(const braid_serve_model_config *config, braid_serve_device *device,
+                                    braid_serve_statistics *statistics, braid_graph *graph, braid_serve_model **out);
 void braid_serve_model_retain(braid_serve_model *model);
 void braid_serve_model_release(braid_serve_model *model); /* NULL is allowed */
 /* Of its weights, packed or not, and of the memory of its plans. */

@@ -32,9 +32,11 @@ typedef struct line {
   } * seen;
   braid_serve_waiting *numbers;
   braid_serve_request **groups;
-  size_t room;
-  int64_t free_ns[BRAID_SERVE_INSTANCES]; /* when an instance is expected to be free; 0: it is */
-  double busy_ns;                         /* of late, decaying by half each second */
+  size_t seen_count, room;
+  const braid_serve_tenant *holders[BRAID_SERVE_INSTANCES]; /* who has the instance alone; NULL: nobody */
+  size_t holds;                                             /* instances that somebody has alone */
+  int64_t free_ns[BRAID_SERVE_INSTANCES];                   /* when an instance is expected to be free; 0: it is */
+  double busy_ns;                                           /* of late, decaying by half each second */
   int64_t busy_at_ns;
   braid_serve_load load;
 } line;
@@ -152,17 +154,18 @@ static int rank_of(const line *l, const braid_serve_request *request, int64_t no
   return priority + (braid_serve_tenant_recent(request->tenant, now) > allowed ? kOverShare : 0);
 }
 
-/* Brings l->seen and l->numbers up to date. */
-static braid_status look(line *l, int64_t now) {
-  size_t groups = 0;
+/* Brings l->seen and l->numbers up to date: what an instance whose holder is `holder` may run. */
+static braid_status look(line *l, int64_t now, const braid_serve_tenant *holder) {
+  size_t groups = 0, count = 0;
   BRAID_TRY(make_room(l));
   for (size_t i = 0; i < l->count; i++) {
     braid_serve_request *request = l->waiting[i];
     size_t group = 0;
+    if (holder && request->tenant != holder) continue;
     while (group < groups && !braid_serve_same_shapes(l->groups[group], request)) group++;
     if (group == groups) l->groups[groups++] = request;
-    l->seen[i].request = request;
-    l->seen[i].numbers = (braid_serve_waiting){
+    l->seen[count].request = request;
+    l->seen[count++].numbers = (braid_serve_waiting){
         .arrived_ns = request->arrived_ns,
         .deadline_ns = request->deadline_ns,
         .due_ns = request->due_ns,
@@ -173,8 +176,9 @@ static braid_status look(line *l, int64_t now) {
         .delay_ns = request->model->config->delay_ms * 1e6,
     };
   }
-  if (l->count > 1) qsort(l->seen, l->count, sizeof *l->seen, compare_seen);
-  for (size_t i = 0; i < l->count; i++) l->numbers[i] = l->seen[i].numbers;
+  if (count > 1) qsort(l->seen, count, sizeof *l->seen, compare_seen);
+  for (size_t i = 0; i < count; i++) l->numbers[i] = l->seen[i].numbers;
+  l->seen_count = count;
   return BRAID_OK;
 }
 
@@ -194,10 +198,15 @@ static braid_serve_verdict admit(line *l, braid_serve_request *request, int64_t 
   size_t newest = 0;
   for (size_t i = 0; i < l->count && !deadlines; i++) deadlines = l->waiting[i]->deadline_ns != 0;
   if (!deadlines) return BRAID_SERVE_DONE;
-  if (look(l, now) != BRAID_OK) return braid_serve_refuse(request, BRAID_SERVE_FAILED, "%s", braid_error_detail());
+  if (look(l, now, NULL) != BRAID_OK)
+    return braid_serve_refuse(request, BRAID_SERVE_FAILED, "%s", braid_error_detail());
+  int64_t free_ns[BRAID_SERVE_INSTANCES];
+  size_t instances = 0; /* that may run it */
+  for (size_t i = 0; i < l->device->instance_count; i++)
+    if (!l->holders[i] || l->holders[i] == request->tenant) free_ns[instances++] = l->free_ns[i];
   while (l->seen[newest].request != request) newest++;
   braid_serve_admission admission =
-      braid_serve_admit(l->numbers, l->count, newest, now, l->free_ns, l->device->instance_count, forecast, l);
+      braid_serve_admit(l->numbers, l->count, newest, now, free_ns, instances, forecast, l);
   request->predicted_ns = admission.end_ns ? admission.end_ns - now : 0;
   if (admission.admitted) return BRAID_SERVE_DONE;
   double late = (double)(admission.end_ns - request->deadline_ns) * 1e-6;
@@ -235,7 +244,10 @@ static braid_serve_verdict enqueue(braid_serve_scheduler *scheduler, braid_serve
     if (verdict != BRAID_SERVE_DONE) take_out(l, request);
   }
   if (waiting) l->waiting = waiting;
-  if (verdict == BRAID_SERVE_DONE) pthread_cond_signal(&l->changed);
+  if (verdict == BRAID_SERVE_DONE && l->holds)
+    pthread_cond_broadcast(&l->changed); /* not any thread may run it */
+  else if (verdict == BRAID_SERVE_DONE)
+    pthread_cond_signal(&l->changed);
   pthread_mutex_unlock(&l->lock);
   return verdict;
 }
@@ -257,7 +269,7 @@ void braid_serve_submit(braid_serve_scheduler *scheduler, braid_serve_request *r
 static braid_serve_request *take_late(line *l, int64_t now) {
   braid_serve_request *late = NULL;
   size_t kept = 0;
-  for (size_t i = 0; i < l->count; i++) {
+  for (size_t i = 0; i < l->seen_count; i++) {
     braid_serve_request *request = l->seen[i].request;
     if (!braid_serve_is_late(&l->numbers[i], now, forecast, l)) {
       l->seen[kept] = l->seen[i];
@@ -269,6 +281,7 @@ static braid_serve_request *take_late(line *l, int64_t now) {
     request->next = late;
     late = request;
   }
+  l->seen_count = kept;
   for (braid_serve_request *request = late; request; request = request->next) take_out(l, request);
   return late;
 }
@@ -373,9 +386,9 @@ static braid_serve_request *next_run(worker *w) {
         request->next = ended;
         ended = request;
       }
-    } else if (l->count && look(l, now) == BRAID_OK) {
+    } else if (l->count && look(l, now, l->holders[w->instance]) == BRAID_OK) {
       ended = take_late(l, now);
-      braid_serve_choice choice = braid_serve_choose(l->numbers, l->count, now, forecast, l);
+      braid_serve_choice choice = braid_serve_choose(l->numbers, l->seen_count, now, forecast, l);
       wake = choice.wake_ns;
       if (choice.count) {
         braid_serve_span span = forecast(l, l->numbers[choice.members[0]].group, choice.rows);
@@ -502,6 +515,44 @@ void braid_serve_scheduler_destroy(braid_serve_scheduler *scheduler) {
   braid_free(NULL, scheduler->lines);
   braid_free(NULL, scheduler->workers);
   braid_free(NULL, scheduler);
+}
+
+/* --- instances for a tenant alone ----------------------------------------------------------------------------------
+ */
+braid_serve_verdict braid_serve_hold(braid_serve_scheduler *scheduler, size_t device, const braid_serve_tenant *tenant,
+                                     size_t count, size_t *out_held) {
+  line *l = &scheduler->lines[device];
+  size_t instances = l->device->instance_count, own = 0;
+  pthread_mutex_lock(&l->lock);
+  for (size_t i = 0; i < instances; i++) own += l->holders[i] == tenant;
+  size_t most = (size_t)(tenant->config->share * (double)instances + 1e-9);
+  braid_serve_verdict verdict = count > most || own > most - count                       ? BRAID_SERVE_OVER_QUOTA
+                                : count >= instances || l->holds > instances - 1 - count ? BRAID_SERVE_UNAVAILABLE
+                                                                                         : BRAID_SERVE_DONE;
+  for (size_t i = instances; verdict == BRAID_SERVE_DONE && count && i-- > 0;) {
+    if (l->holders[i]) continue;
+    l->holders[i] = tenant;
+    l->holds++;
+    count--;
+  }
+  *out_held = l->holds;
+  pthread_cond_broadcast(&l->changed);
+  pthread_mutex_unlock(&l->lock);
+  return verdict;
+}
+
+void braid_serve_unhold(braid_serve_scheduler *scheduler, size_t device, const braid_serve_tenant *tenant,
+                        size_t count) {
+  line *l = &scheduler->lines[device];
+  pthread_mutex_lock(&l->lock);
+  for (size_t i = 0; i < l->device->instance_count && count; i++) {
+    if (l->holders[i] != tenant) continue;
+    l->holders[i] = NULL;
+    l->holds--;
+    count--;
+  }
+  pthread_cond_broadcast(&l->changed);
+  pthread_mutex_unlock(&l->lock);
 }
 
 braid_serve_load braid_serve_scheduler_load(braid_serve_scheduler *scheduler, size_t device) {

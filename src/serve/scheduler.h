@@ -33,6 +33,13 @@ braid_status braid_serve_scheduler_create(braid_serve_device *devices, size_t de
 void braid_serve_scheduler_end(braid_serve_scheduler *scheduler, int64_t grace_ns);
 /* Ends it, if that has not been done. When no front end knows it any more. */
 void braid_serve_scheduler_destroy(braid_serve_scheduler *scheduler);
+/* Gives `count` instances of a device to a tenant alone: their threads run only its requests from now on, beside what
+ * others of its requests get elsewhere. OVER_QUOTA: it would hold more than its share of the instances, rounded down.
+ * UNAVAILABLE: one that nobody holds would not be left. *out_held: held by all tenants, after this. */
+braid_serve_verdict braid_serve_hold(braid_serve_scheduler *scheduler, size_t device, const braid_serve_tenant *tenant,
+                                     size_t count, size_t *out_held);
+void braid_serve_unhold(braid_serve_scheduler *scheduler, size_t device, const braid_serve_tenant *tenant,
+                        size_t count);
 /* Checks, admits and queues the request; request->done is called once, by this thread if it is refused. */
 void braid_serve_submit(braid_serve_scheduler *scheduler, braid_serve_request *request);
 braid_serve_load braid_serve_scheduler_load(braid_serve_scheduler *scheduler, size_t device);

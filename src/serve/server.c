@@ -1,6 +1,7 @@
 #include "serve/server.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "base/try.h"
 
@@ -19,18 +20,30 @@ static int chosen_port(int given, int64_t configured) {
   return given < 0 ? 0 : given ? given : (int)configured;
 }
 
+static void prepare_trial(braid_serve_config *config) {
+  free(config->state); /* libcyaml's */
+  config->state = NULL;
+  for (unsigned i = 0; i < config->models_count; i++) config->models[i].lazy = false;
+}
+
 static braid_status open_server(const braid_server_options *options, braid_server *server) {
   server->log = options->log;
   BRAID_TRY(braid_serve_config_load(options->config, &server->config));
   server->ports[0] = chosen_port(options->port, server->config->port);
   server->ports[1] = chosen_port(options->grpc_port, server->config->grpc_port);
+  server->socket = options->socket ? options->socket : server->config->socket;
+  server->wire_port =
+      options->wire_port || server->config->wire_port ? chosen_port(options->wire_port, server->config->wire_port) : -1;
+  if (options->trial) prepare_trial(server->config);
   BRAID_TRY(open_devices(server));
   BRAID_TRY(braid_serve_tenants_create(server->config, &server->tenants, &server->tenant_count));
   BRAID_TRY(braid_serve_regions_create(&server->regions));
   BRAID_TRY(braid_serve_scheduler_create(server->devices, server->device_count, &server->scheduler));
   BRAID_TRY(braid_serve_registry_create(server->config, server->devices, &server->registry));
+  if (options->trial) return BRAID_OK;
   BRAID_TRY(braid_serve_http_start(server, &server->http));
   if (options->grpc_port || server->config->grpc_port) BRAID_TRY(braid_serve_grpc_start(server, &server->grpc));
+  if (server->socket || server->wire_port >= 0) BRAID_TRY(braid_serve_wire_start(server, &server->wire));
   return BRAID_OK;
 }
 
@@ -47,11 +60,19 @@ braid_status braid_server_create(const braid_server_options *options, braid_serv
 }
 
 int braid_server_port(const braid_server *server) {
-  return braid_serve_http_port(server->http);
+  return server->http ? braid_serve_http_port(server->http) : 0;
 }
 
 int braid_server_grpc_port(const braid_server *server) {
   return server->grpc ? braid_serve_grpc_port(server->grpc) : 0;
+}
+
+int braid_server_wire_port(const braid_server *server) {
+  return server->wire ? braid_serve_wire_port(server->wire) : 0;
+}
+
+const char *braid_server_socket(const braid_server *server) {
+  return server->wire ? braid_serve_wire_path(server->wire) : NULL;
 }
 
 void braid_server_models(braid_server *server, size_t *out_loading, size_t *out_ready, size_t *out_broken) {
@@ -84,6 +105,7 @@ void braid_server_destroy(braid_server *server, int64_t grace_ns) {
   if (server->registry) braid_serve_registry_close(server->registry);
   braid_serve_grpc_stop(server->grpc);
   braid_serve_http_stop(server->http);
+  braid_serve_wire_stop(server->wire);
   braid_serve_scheduler_destroy(server->scheduler); /* calls that came late have asked it until now */
   braid_serve_registry_destroy(server->registry);
   braid_serve_regions_destroy(server->regions);

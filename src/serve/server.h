@@ -21,6 +21,9 @@ struct braid_server {
   braid_serve_regions *regions;
   struct braid_serve_http *http;
   struct braid_serve_grpc *grpc; /* NULL: none */
+  struct braid_serve_wire *wire; /* NULL: none */
+  const char *socket;            /* path to listen on, read when the front end starts; NULL: none */
+  int wire_port;                 /* to listen on; 0: any; -1: none */
   int ports[2];                  /* to listen on, HTTP and gRPC; 0: any */
   int stopping;                  /* atomic */
 };
@@ -43,5 +46,10 @@ int braid_serve_http_port(const struct braid_serve_http *http);
 braid_status braid_serve_grpc_start(struct braid_server *server, struct braid_serve_grpc **out);
 void braid_serve_grpc_stop(struct braid_serve_grpc *grpc);
 int braid_serve_grpc_port(const struct braid_serve_grpc *grpc);
+/* Braid's own protocol, on server->socket and server->wire_port. */
+braid_status braid_serve_wire_start(struct braid_server *server, struct braid_serve_wire **out);
+void braid_serve_wire_stop(struct braid_serve_wire *wire);      /* after the scheduler is ended; NULL is allowed */
+int braid_serve_wire_port(const struct braid_serve_wire *wire); /* 0: none */
+const char *braid_serve_wire_path(const struct braid_serve_wire *wire); /* NULL: none */
 
 #endif

@@ -54,6 +54,7 @@ static const cyaml_schema_field_t kTenantFields[] = {
     TEXT(braid_serve_tenant_config, models, 1, kText),
     TEXT(braid_serve_tenant_config, shared_memory, 1, kName),
     FLAG(braid_serve_tenant_config, admin),
+    FLAG(braid_serve_tenant_config, compile),
     CYAML_FIELD_END,
 };
 static const cyaml_schema_value_t kTenant = {
@@ -63,6 +64,8 @@ static const cyaml_schema_field_t kFields[] = {
     TEXT(braid_serve_config, address, 1, kName),
     INTEGER(braid_serve_config, port),
     INTEGER(braid_serve_config, grpc_port),
+    TEXT(braid_serve_config, socket, 1, kText),
+    INTEGER(braid_serve_config, wire_port),
     INTEGER(braid_serve_config, http_threads),
     TEXT(braid_serve_config, certificate, 1, kText),
     TEXT(braid_serve_config, key, 1, kText),
@@ -203,11 +206,21 @@ static braid_status check_tenants(const braid_serve_config *config, place *at) {
   return BRAID_OK;
 }
 
+static bool is_loopback(const char *address) {
+  return strncmp(address, "127.", 4) == 0 || strcmp(address, "::1") == 0;
+}
+
 static braid_status check_daemon(const braid_serve_config *config, place *at) {
   set_place(at, NULL, 0, "port");
   BRAID_TRY(check_range(config->port, "port", 65535));
   set_place(at, NULL, 0, "grpc_port");
   BRAID_TRY(check_range(config->grpc_port, "grpc_port", 65535));
+  set_place(at, NULL, 0, "wire_port");
+  BRAID_TRY(check_range(config->wire_port, "wire_port", 65535));
+  if (config->wire_port && config->certificate && !is_loopback(config->address))
+    return braid_fail(BRAID_INVALID_FILE,
+                      "wire_port has no TLS, which `certificate` asks for: it goes with an address of this machine "
+                      "alone, or `socket` takes its place");
   set_place(at, NULL, 0, "http_threads");
   BRAID_TRY(check_range(config->http_threads, "http_threads", 64));
   set_place(at, NULL, 0, "max_request_bytes");

@@ -40,6 +40,7 @@ typedef struct braid_serve_tenant_config {
   char *models;         /* patterns separated by spaces; NULL: "*" */
   char *shared_memory;  /* prefix of the keys that it may register; NULL: none */
   bool admin;           /* may load and unload models */
+  bool compile;         /* may bring models of its own over Braid's protocol, as an admin may */
   bool any;             /* whatever the token: the only one, where the file has no tenants */
 } braid_serve_tenant_config;
 
@@ -47,6 +48,8 @@ typedef struct braid_serve_config {
   char *address;             /* NULL: 127.0.0.1 */
   int64_t port;              /* HTTP; 0: 8000 */
   int64_t grpc_port;         /* 0: none */
+  char *socket;              /* path of a Unix socket for Braid's own protocol (docs/client.md); NULL: none */
+  int64_t wire_port;         /* the same protocol over TCP, without TLS; 0: none */
   int64_t http_threads;      /* 0: 2 */
   char *certificate, *key;   /* PEM files: TLS. Both or none */
   int64_t max_request_bytes; /* 0: 64 MiB */

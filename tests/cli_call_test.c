@@ -1,0 +1,142 @@
+/* braid call against braid serve, as two programs: the bits of `braid run`, lists, latencies, refusals and their codes.
+ */
+#include "clicheck.h"
+
+#include "braid/model.h"
+
+static pid_t daemon_process;
+
+static void make_input(void) {
+  braid_desc desc;
+  braid_tensor *tensor;
+  assert_int_equal(braid_desc_init(&desc, BRAID_F32, 4, (int64_t[]){1, 1, 28, 28}), BRAID_OK);
+  assert_int_equal(braid_tensor_create(NULL, &desc, &tensor), BRAID_OK);
+  for (int i = 0; i < 784; i++) ((float *)braid_tensor_data(tensor))[i] = (float)(i * 31 % 255) / 255;
+  assert_int_equal(braid_npy_save(in_folder("x.npy"), tensor), BRAID_OK);
+  braid_tensor_release(tensor);
+}
+
+static void start_daemon(void) {
+  static const char kConfig[] = "models:\n  - {name: lenet, path: " BRAID_MODELS "/lenet.cfg}\n"
+                                "tenants:\n  - {name: ann, token: secret, admin: true}\n";
+  put_file(in_folder("serve.yaml"), kConfig, strlen(kConfig));
+  daemon_process = start("serve --config $/serve.yaml --port 0 --socket $/b.sock", "/dev/null", in_folder("serve.out"),
+                         in_folder("serve.err"));
+  for (int i = 0; i < 1000; i++) { /* until the model is there */
+    outcome o = run("call unix:$/b.sock --token secret --list");
+    bool ready = o.code == 0 && strstr(o.out, "ready");
+    discard(&o);
+    if (ready) return;
+    nanosleep(&(struct timespec){0, 20000000}, NULL);
+  }
+  fail_msg("the daemon does not come up: %s", get_file(in_folder("serve.err"), NULL));
+}
+
+static int set_up(void **state) {
+  (void)state;
+  if (!mkdtemp(folder)) return -1;
+  unsetenv("BRAID_TOKEN");
+  make_input();
+  start_daemon();
+  return 0;
+}
+
+static int tear_down(void **state) {
+  (void)state;
+  char command[64];
+  kill(daemon_process, SIGTERM);
+  int code = await(daemon_process);
+  snprintf(command, sizeof command, "rm -rf %s", folder);
+  return system(command) || code;
+}
+
+static void expect_code(const char *line, int code, const char *text) {
+  outcome o = run(line);
+  if (o.code != code) fail_msg("braid %s: code %d, not %d: %s", line, o.code, code, o.err);
+  expect_text(strstr(line, "--json") ? o.out : o.err, text);
+  discard(&o);
+}
+
+static void test_same_bits_as_run(void **state) {
+  (void)state;
+  size_t count, own;
+  outcome o = run_quietly("run " BRAID_MODELS "/lenet.cfg --threads 1 --input $/x.npy --output $/run.npy");
+  discard(&o);
+  o = run_quietly("call unix:$/b.sock lenet --token secret --input input=$/x.npy --output output=$/call.npy");
+  expect_text(o.out, "output float32[1,10]:");
+  discard(&o);
+  char *ran = get_file(in_folder("run.npy"), &own), *called = get_file(in_folder("call.npy"), &count);
+  assert_int_equal(own, count);
+  assert_memory_equal(ran, called, count);
+  free(called);
+  o = run_quietly("run " BRAID_MODELS "/lenet.cfg --input $/x.npy --output $/run.npy");
+  discard(&o);
+  o = run("call unix:$/b.sock lenet --token secret --input $/x.npy --output -"); /* text goes elsewhere */
+  assert_int_equal(o.code, 0);
+  assert_memory_equal(o.out, "\x93NUMPY", 6);
+  expect_text(o.err, "output float32");
+  discard(&o);
+  free(ran);
+}
+
+static void test_repeat(void **state) {
+  (void)state;
+  assert_int_equal(setenv("BRAID_TOKEN", "secret", 1), 0);
+  outcome o = run_quietly("call unix:$/b.sock lenet --input $/x.npy --repeat 50");
+  expect_text(o.out, "50 launches, shared memory, 1 messages each; ms: least ");
+  discard(&o);
+  o = run_quietly("call unix:$/b.sock lenet --input $/x.npy --repeat 50 --inline --json");
+  expect_text(o.out, "\"calls_per_inference\":1");
+  expect_text(o.out, "\"tensors\":\"inline\"");
+  expect_text(o.out, "\"p99\":");
+  discard(&o);
+  unsetenv("BRAID_TOKEN");
+}
+
+static void test_list(void **state) {
+  (void)state;
+  outcome o = run_quietly("call unix:$/b.sock --token secret --list lenet");
+  expect_text(o.out, "lenet, version 1, ready");
+  expect_text(o.out, "input  input FP32[-1,1,28,28]");
+  discard(&o);
+  o = run_quietly("call unix:$/b.sock --token secret --list --json");
+  expect_text(o.out, "\"tenant\":\"ann\",\"models\":[{\"name\":\"lenet\"");
+  discard(&o);
+}
+
+static void test_compile(void **state) {
+  (void)state;
+  braid_graph *graph;
+  assert_int_equal(braid_model_load(NULL, BRAID_MODELS "/lenet.cfg", NULL, &graph), BRAID_OK);
+  assert_int_equal(braid_model_save_onnx(graph, in_folder("own.onnx")), BRAID_OK);
+  braid_graph_destroy(graph);
+  outcome o = run_quietly("call unix:$/b.sock $/own.onnx --compile --token secret --input $/x.npy");
+  expect_text(o.out, "float32[1,10]:");
+  discard(&o);
+  expect_code("call unix:$/b.sock $/x.npy --compile --token secret --input $/x.npy", 2, "not an ONNX file");
+}
+
+static void test_refusals(void **state) {
+  (void)state;
+  expect_code("call", 2, "an address is expected");
+  expect_code("call unix:$/b.sock", 2, "a model is expected");
+  expect_code("call unix:$/b.sock lenet --list --repeat 3", 2, "launches nothing");
+  expect_code("call unix:$/b.sock lenet --input $/x.npy --output - --json", 2, "both use standard output");
+  expect_code("call unix:$/b.sock --list", 2, "a token is needed");
+  expect_code("call unix:$/b.sock --list --token wrong --json", 2, "the token is nobody's");
+  expect_code("call unix:$/none.sock --list", 1, "none.sock: No such file");
+  expect_code("call nonsense --list", 2, "HOST:PORT");
+  expect_code("call unix:$/b.sock none --token secret --input $/x.npy", 2, "there is no model \"none\"");
+  expect_code("call unix:$/b.sock lenet --token secret --input y=$/x.npy", 2, "no input named \"y\"");
+  expect_code("call unix:$/b.sock lenet --token secret", 2, "input input of model lenet is missing");
+  expect_code("call unix:$/b.sock lenet --token secret --input $/x.npy --output z=$/z.npy", 2, "\"z\"");
+  expect_code("call unix:$/b.sock lenet --token secret --input $/x.npy --deadline 0.001", 1, "deadline");
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_same_bits_as_run), cmocka_unit_test(test_repeat),   cmocka_unit_test(test_list),
+      cmocka_unit_test(test_compile),          cmocka_unit_test(test_refusals),
+  };
+  return cmocka_run_group_tests(tests, set_up, tear_down);
+}
