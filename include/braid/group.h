@@ -80,6 +80,8 @@ BRAID_API BRAID_MUST_CHECK braid_status braid_group_barrier(braid_group *group);
 /* Every process says how its part went (`status`, and the thread's error detail). OK if all were; else all return the
  * status of the first that failed, with its detail behind its rank ("process 2: ..."). */
 BRAID_API BRAID_MUST_CHECK braid_status braid_group_agree(braid_group *group, braid_status status);
+/* Whether agree has returned a failure: then all processes know of it, and end by themselves. */
+BRAID_API bool braid_group_failed_together(const braid_group *group);
 /* Ends all processes with this exit code, for failures after which the others cannot be told. */
 BRAID_API void braid_group_abort(braid_group *group, int code);
 

@@ -24,7 +24,7 @@
 #include "train/monitor.h"
 #include "train/options.h"
 #include "train/own_loss.h"
-#include "train/parallel/share.h"
+#include "train/parallel/peers.h"
 #include "train/report/report.h"
 #include "train/schedule.h"
 #include "train/update.h"
@@ -199,9 +199,9 @@ static void trainer_init(braid_trainer *trainer, const braid_allocator *allocato
 
 /* Once all processes are there. */
 static braid_status trainer_begin(braid_trainer *trainer) {
-  BRAID_TRY(braid_share_check(trainer));
-  BRAID_TRY(braid_share_status(trainer, begin_output(trainer)));
-  return braid_share_state(trainer);
+  BRAID_TRY(braid_peers_check(trainer));
+  BRAID_TRY(braid_peers_status(trainer, begin_output(trainer)));
+  return braid_peers_state(trainer);
 }
 
 braid_status braid_trainer_create(const braid_graph *model, braid_dataset *train, braid_dataset *test,
@@ -432,13 +432,13 @@ static braid_status finish_epoch(braid_trainer *trainer, watcher *w) {
   if (trainer->output && trainer->savable)
     note_side_failure(trainer, save_model(trainer, "model.onnx"), "the model was not written");
   braid_status tested = tests ? trainer_evaluate(trainer, w, &w->result) : BRAID_UNSUPPORTED;
-  BRAID_TRY(braid_share_status(trainer, tested == BRAID_CANCELLED ? tested : BRAID_OK));
+  BRAID_TRY(braid_peers_status(trainer, tested == BRAID_CANCELLED ? tested : BRAID_OK));
   progress->tested = progress->to_test = 0;
   progress->epoch_done = true;
   progress->test_loss = tested == BRAID_OK ? w->result.loss : NAN;
   progress->test_accuracy = tested == BRAID_OK ? w->result.accuracy : NAN;
   braid_status status = add_row(trainer, progress);
-  if (status == BRAID_OK) status = braid_share_row(trainer);
+  if (status == BRAID_OK) status = braid_peers_row(trainer);
   if (tests) note_side_failure(trainer, tested, "the test failed");
   if (status == BRAID_OK) {
     judge_epoch(trainer, progress);
@@ -517,7 +517,7 @@ braid_status braid_trainer_run(braid_trainer *trainer, braid_train_callback *cal
     braid_status status = BRAID_OK;
     bool ends_epoch = trainer->epoch_step == trainer->steps, due = is_checkpoint_due(trainer);
     if (ends_epoch || due) BRAID_TRY(braid_trainer_check_finite(trainer));
-    if (ends_epoch) BRAID_TRY(braid_share_compare(trainer));
+    if (ends_epoch) BRAID_TRY(braid_peers_compare(trainer));
     if (ends_epoch)
       status = finish_epoch(trainer, &w);
     else if (due)

@@ -8,7 +8,7 @@
 #include "train/integer/network.h"
 #include "train/ledger/recorder.h"
 #include "train/ledger/writer.h"
-#include "train/parallel/share.h"
+#include "train/parallel/peers.h"
 #include "train/trainer.h"
 
 static int64_t count_classes(const float *scores, const int32_t *labels, int64_t batch, int classes) {
@@ -48,7 +48,7 @@ static void count_batch(braid_trainer *trainer, const braid_batch *batch) {
 static braid_status next_batch(braid_trainer *trainer, braid_batch *batch) {
   braid_status status = braid_loader_next(trainer->loader, batch);
   if (status == BRAID_OK && trainer->stopping) status = braid_fail(BRAID_CANCELLED, "told to stop");
-  status = braid_share_status(trainer, status);
+  status = braid_peers_status(trainer, status);
   if (status == BRAID_OK || status == BRAID_CANCELLED || !trainer->output) return status;
   char detail[1024];
   snprintf(detail, sizeof detail, "%s", braid_error_detail());
@@ -73,7 +73,7 @@ static int64_t sample_count(const braid_trainer *trainer) {
 
 /* The loss of all processes is not finite: the first that finds a reason among its samples says it. */
 static braid_status explain_loss(braid_trainer *trainer, const braid_batch *batch) {
-  BRAID_TRY(braid_share_status(trainer, braid_trainer_diagnose(trainer, batch)));
+  BRAID_TRY(braid_peers_status(trainer, braid_trainer_diagnose(trainer, batch)));
   return braid_trainer_blame_loss(trainer);
 }
 
@@ -81,7 +81,7 @@ static braid_status explain_loss(braid_trainer *trainer, const braid_batch *batc
 static braid_status check_samples(braid_trainer *trainer, const braid_batch *batch) {
   if (!trainer->integers) return BRAID_OK;
   bool finite = braid_all_finite(batch->images, trainer->slice.count * sample_count(trainer));
-  return braid_share_status(trainer, finite ? BRAID_OK : braid_trainer_diagnose(trainer, batch));
+  return braid_peers_status(trainer, finite ? BRAID_OK : braid_trainer_diagnose(trainer, batch));
 }
 
 /* Part `part` of the step: one batch. What an epoch has beyond whole steps is passed over. */
@@ -124,7 +124,7 @@ braid_status braid_trainer_run_step(braid_trainer *trainer, double rate) {
   trainer->step_loss = 0;
   trainer->step_correct = trainer->step_seen = 0;
   for (int64_t part = 0; part < trainer->options.accumulate; part++) BRAID_TRY(run_part(trainer, part, rate));
-  BRAID_TRY(braid_share_counts(trainer));
+  BRAID_TRY(braid_peers_counts(trainer));
   trainer->loss_sum += trainer->step_loss;
   trainer->correct += trainer->step_correct;
   trainer->seen += trainer->step_seen;

@@ -12,7 +12,8 @@ struct braid_group {
   const braid_group_ops *ops;
   void *context; /* the transport's */
   int rank, size;
-  bool lost; /* atomic; a collective has failed */
+  bool lost;     /* atomic; a collective has failed */
+  bool together; /* a failure that all know of */
   bool (*interrupted)(void *context);
   void *watch_context;
   int64_t interrupted_ns; /* since when the collective knows; 0: it does not */
@@ -126,6 +127,7 @@ braid_status braid_group_agree(braid_group *group, braid_status status) {
   int32_t first = status == BRAID_OK ? 0 : group->size - group->rank; /* the lowest rank has the greatest number */
   BRAID_TRY(braid_group_all_reduce(group, &first, 1, BRAID_I32, BRAID_REDUCE_MAX));
   if (!first) return BRAID_OK;
+  group->together = true;
   int failed = group->size - first;
   int32_t number = (int32_t)status;
   BRAID_TRY(braid_group_broadcast(group, &number, sizeof number, failed));
@@ -134,6 +136,10 @@ braid_status braid_group_agree(braid_group *group, braid_status status) {
   if (!detail[0]) snprintf(detail, sizeof detail, "%s", braid_status_text((braid_status)number));
   return failed ? braid_fail((braid_status)number, "process %d: %.1000s", failed, detail)
                 : braid_fail((braid_status)number, "%.1000s", detail);
+}
+
+bool braid_group_failed_together(const braid_group *group) {
+  return group->together;
 }
 
 void braid_group_abort(braid_group *group, int code) {

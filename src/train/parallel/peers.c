@@ -1,4 +1,4 @@
-#include "train/parallel/share.h"
+#include "train/parallel/peers.h"
 
 #include <string.h>
 #include <zlib.h>
@@ -10,7 +10,7 @@
 #include "runtime/surface/session.h"
 #include "train/checkpoint/settings.h"
 
-braid_status braid_share_status(const braid_trainer *trainer, braid_status status) {
+braid_status braid_peers_status(const braid_trainer *trainer, braid_status status) {
   return braid_group_agree(trainer->slice.group, status);
 }
 
@@ -63,7 +63,7 @@ static braid_status compare_settings(braid_trainer *trainer) {
   return status;
 }
 
-braid_status braid_share_check(braid_trainer *trainer) {
+braid_status braid_peers_check(braid_trainer *trainer) {
   bool same;
   if (!trainer->slice.group) return BRAID_OK;
   BRAID_TRY(compare_settings(trainer));
@@ -116,7 +116,7 @@ static braid_status share_value(braid_trainer *trainer, const braid_value *value
   return status;
 }
 
-braid_status braid_share_state(braid_trainer *trainer) {
+braid_status braid_peers_state(braid_trainer *trainer) {
   if (!trainer->slice.group) return BRAID_OK;
   BRAID_TRY(share_position(trainer));
   for (size_t i = 0; i < trainer->step->value_count; i++)
@@ -139,7 +139,7 @@ static braid_status sum_state(braid_trainer *trainer, uint32_t *sum) {
   return BRAID_OK;
 }
 
-braid_status braid_share_compare(braid_trainer *trainer) {
+braid_status braid_peers_compare(braid_trainer *trainer) {
   uint32_t sum;
   bool same;
   if (!trainer->slice.group) return BRAID_OK;
@@ -152,7 +152,7 @@ braid_status braid_share_compare(braid_trainer *trainer) {
 
 /* --- numbers of steps and epochs -----------------------------------------------------------------------------------
  */
-braid_status braid_share_counts(braid_trainer *trainer) {
+braid_status braid_peers_counts(braid_trainer *trainer) {
   int64_t counts[2] = {trainer->step_correct, trainer->step_seen};
   if (!trainer->slice.group) return BRAID_OK;
   BRAID_TRY(braid_group_all_reduce(trainer->slice.group, counts, 2, BRAID_I64, BRAID_REDUCE_SUM));
@@ -161,7 +161,7 @@ braid_status braid_share_counts(braid_trainer *trainer) {
   return BRAID_OK;
 }
 
-braid_status braid_share_row(braid_trainer *trainer) {
+braid_status braid_peers_row(braid_trainer *trainer) {
   double *row = trainer->record.rows[trainer->record.count - 1];
   return braid_group_broadcast(trainer->slice.group, row, sizeof trainer->record.rows[0], 0);
 }
