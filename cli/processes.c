@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <stdlib.h>
+#include <time.h>
 #include <unistd.h>
 
 /* What launchers say of a process: its number, how many there are, and the same on its machine. */
@@ -39,13 +40,26 @@ int cli_launched_rank(void) {
   return launcher < 0 ? 0 : number_in(kLaunchers[launcher].rank, 0);
 }
 
+/* A launcher ends all processes when the first ends with a failure: that is to be the one which says why. */
+static void let_first_end(void) {
+  (void)nanosleep(&(struct timespec){.tv_nsec = 500000000}, NULL);
+}
+
+static bool parsing;
+
+static void end_parsing(void) {
+  if (parsing) let_first_end();
+}
+
 void cli_parse_together(const struct argp *argp, int argc, char **argv, void *input) {
   int kept[2] = {-1, -1}, nowhere = cli_launched_rank() ? open("/dev/null", O_WRONLY | O_CLOEXEC) : -1;
   for (int i = 0; nowhere >= 0 && i < 2; i++) {
     kept[i] = dup(i + 1);
     (void)dup2(nowhere, i + 1);
   }
+  parsing = nowhere >= 0 && atexit(end_parsing) == 0;
   cli_parse(argp, argc, argv, input);
+  parsing = false;
   fflush(NULL);
   for (int i = 0; i < 2; i++)
     if (kept[i] >= 0) {
@@ -109,6 +123,7 @@ int cli_leave_processes(const cli_common *common, const char *command, braid_sta
     bool says_it = joined ? !all_know || braid_group_rank(group) == 0 : first_of_machine();
     code = says_it ? cli_fail(common, command, status) : cli_exit_code(status);
     if (began && code == CLI_USAGE) code = CLI_FAILED;
+    if (!joined && !says_it) let_first_end();
     fflush(NULL);
     if (!all_know) braid_group_abort(group, code); /* the others would wait for this process */
   }

@@ -137,9 +137,18 @@ static bool on_quiet_step(void *context, const braid_train_progress *p) {
   return !cli_interrupted();
 }
 
+/* Without the others nothing can be written: what was trained last may be of two steps. */
+static braid_status blame_group(const train_options *o, braid_status status) {
+  if (status != BRAID_DEVICE_LOST || !o->group || !o->train.out_directory) return status;
+  char detail[512];
+  snprintf(detail, sizeof detail, "%s", braid_error_detail());
+  return braid_fail(status, "%s; --resume --out %s goes on from the newest checkpoint", detail, o->train.out_directory);
+}
+
 static braid_status run_trainer(const train_options *o, braid_trainer *trainer) {
   cli_json json;
-  if (braid_group_rank(o->group)) return braid_trainer_run(trainer, on_quiet_step, NULL); /* process 0 tells */
+  if (braid_group_rank(o->group)) /* process 0 tells */
+    return blame_group(o, braid_trainer_run(trainer, on_quiet_step, NULL));
   watch w = {.options = o, .json = NULL};
   if (o->common.json) {
     if (!cli_json_begin(&json)) return cli_no_memory();
@@ -153,6 +162,7 @@ static braid_status run_trainer(const train_options *o, braid_trainer *trainer) 
   cli_progress_begin(&w.progress, "training");
   braid_status status = braid_trainer_run(trainer, on_step, &w);
   cli_progress_end(&w.progress);
+  status = blame_group(o, status);
   if (status == BRAID_CANCELLED && w.steered != BRAID_OK)
     status = braid_fail(w.steered, "%s; the checkpoint in %s is of what was trained before", w.detail,
                         o->train.out_directory);

@@ -3,12 +3,9 @@
 #include <string.h>
 #include <zlib.h>
 
-#include "base/fnv.h"
 #include "base/try.h"
-#include "base/vector.h"
 #include "braid/group.h"
 #include "runtime/surface/session.h"
-#include "train/checkpoint/settings.h"
 
 braid_status braid_peers_status(const braid_trainer *trainer, braid_status status) {
   return braid_group_agree(trainer->slice.group, status);
@@ -45,20 +42,31 @@ static uint32_t sum_collectives(const braid_trainer *trainer) {
   return sum;
 }
 
-/* Process 0's settings, compared with our own; the path of the data may be another one. */
+/* Our first line that process 0 has not at the same place; the path of the data may be another one. */
+static braid_status compare_lines(const char *ours, const char *theirs) {
+  static const char kPath[] = "data set: ";
+  while (*ours || *theirs) {
+    size_t own = strcspn(ours, "\n"), other = strcspn(theirs, "\n");
+    bool same = own == other && memcmp(ours, theirs, own) == 0;
+    bool path = strncmp(ours, kPath, sizeof kPath - 1) == 0 && strncmp(theirs, kPath, sizeof kPath - 1) == 0;
+    if (!same && !path)
+      return braid_fail(BRAID_INVALID_ARGUMENT, "it trains with \"%.*s\", process 0 with \"%.*s\"",
+                        own < 200 ? (int)own : 200, ours, other < 200 ? (int)other : 200, theirs);
+    ours += own + (ours[own] != '\0');
+    theirs += other + (theirs[other] != '\0');
+  }
+  return BRAID_OK;
+}
+
 static braid_status compare_settings(braid_trainer *trainer) {
   braid_group *group = trainer->slice.group;
   int64_t bytes = (int64_t)strlen(trainer->settings) + 1;
   BRAID_TRY(braid_group_broadcast(group, &bytes, sizeof bytes, 0));
   char *theirs = braid_zalloc(trainer->allocator, (size_t)bytes);
-  BRAID_TRY(braid_group_agree(group, theirs ? BRAID_OK : BRAID_NO_MEMORY));
-  if (!trainer->slice.rank) memcpy(theirs, trainer->settings, (size_t)bytes);
-  braid_status status = braid_group_broadcast(group, theirs, (size_t)bytes, 0);
-  if (status == BRAID_OK) {
-    status = braid_settings_compare(trainer->log, theirs, trainer->settings);
-    if (status != BRAID_OK) status = braid_fail_prefix(status, "it has other settings than process 0");
-    status = braid_group_agree(group, status);
-  }
+  braid_status status = braid_group_agree(group, theirs ? BRAID_OK : BRAID_NO_MEMORY);
+  if (status == BRAID_OK && !trainer->slice.rank) memcpy(theirs, trainer->settings, (size_t)bytes);
+  if (status == BRAID_OK) status = braid_group_broadcast(group, theirs, (size_t)bytes, 0);
+  if (status == BRAID_OK) status = braid_group_agree(group, compare_lines(trainer->settings, theirs));
   braid_free(trainer->allocator, theirs);
   return status;
 }
