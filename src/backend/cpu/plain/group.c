@@ -41,7 +41,7 @@ static braid_status run_all_reduce(const braid_node_desc *node, void *state, con
   bytes = 0;
   for (size_t i = 0; !alone && status == BRAID_OK && i < node->input_count; i++) {
     size_t some = braid_desc_bytes(&node->inputs[i].desc);
-    memcpy(args->outputs[i], all + bytes, some);
+    if (args->outputs[i]) memcpy(args->outputs[i], all + bytes, some);
     bytes += some;
   }
   return status;
