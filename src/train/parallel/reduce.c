@@ -1,11 +1,12 @@
-/* AllReduce nodes of a training graph. What is small is reduced together, since a message takes as long as some hundred
- * kilobytes of it; what is large goes alone, so that it leaves while the backward pass goes on. */
+/* AllReduce nodes of a training graph. What is small is reduced together, since a message by itself takes as long as
+ * some ten kilobytes of it; an eighth of all is enough for one, so that most of them leave while the backward pass goes
+ * on. */
 #include "base/arena.h"
 #include "base/try.h"
 #include "train/parallel/slice.h"
 
-enum { kMostOperands = 32 };
-static const size_t kBucketBytes = (size_t)1 << 20;
+enum { kMostOperands = 32, kBuckets = 8 };
+static const size_t kLeastBytes = (size_t)1 << 15, kMostBytes = (size_t)1 << 20; /* of several values together */
 
 braid_status braid_add_all_reduce(braid_graph *graph, const braid_slice *slice, const char *reduction,
                                   braid_value_id *values, size_t count) {
@@ -34,6 +35,13 @@ static void sort_places(const braid_graph *graph, const braid_value_id *values, 
   }
 }
 
+static size_t bucket_bytes(const braid_graph *graph, const braid_value_id *values, size_t count) {
+  size_t bytes = 0;
+  for (size_t i = 0; i < count; i++) bytes += braid_desc_bytes(&graph->values[values[i]].desc);
+  bytes /= kBuckets;
+  return bytes < kLeastBytes ? kLeastBytes : bytes > kMostBytes ? kMostBytes : bytes;
+}
+
 static braid_status add_bucket(braid_graph *graph, const braid_slice *slice, braid_value_id *values,
                                const size_t *places, size_t count) {
   braid_value_id bucket[kMostOperands];
@@ -46,11 +54,12 @@ static braid_status add_bucket(braid_graph *graph, const braid_slice *slice, bra
 braid_status braid_add_all_reduces(braid_graph *graph, const braid_slice *slice, braid_value_id *values, size_t count) {
   if (!slice->group || !count) return BRAID_OK;
   size_t *places = braid_graph_arena_alloc(graph, count * sizeof *places), first = 0, bytes = 0;
+  size_t most = bucket_bytes(graph, values, count);
   if (!places) return BRAID_NO_MEMORY;
   sort_places(graph, values, places, count);
   for (size_t i = 0; i < count; i++) {
     const braid_desc *desc = &graph->values[values[places[i]]].desc;
-    bool full = bytes >= kBucketBytes || i - first == kMostOperands;
+    bool full = bytes >= most || i - first == kMostOperands;
     if (i > first && (full || desc->dtype != graph->values[values[places[first]]].desc.dtype)) {
       BRAID_TRY(add_bucket(graph, slice, values, places + first, i - first));
       first = i;
