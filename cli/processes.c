@@ -91,7 +91,7 @@ static bool was_interrupted(void *context) {
   return cli_interrupted();
 }
 
-braid_status cli_join_processes(bool threads_given, braid_group **group) {
+braid_status cli_join_processes(braid_group **group) {
   int launcher = find_launcher(), size = cli_launched_size();
   *group = NULL;
   if (launcher < 0) return BRAID_OK;
@@ -106,7 +106,7 @@ braid_status cli_join_processes(bool threads_given, braid_group **group) {
                       kLaunchers[launcher].size, size, braid_group_size(*group));
   braid_group_set_watch(*group, was_interrupted, NULL);
   if (braid_group_rank(*group)) cli_mute_log();
-  if (!threads_given) take_cpus(launcher);
+  take_cpus(launcher);
   return BRAID_OK;
 }
 

@@ -321,7 +321,7 @@ int cli_train(int argc, char **argv) {
   o.source.options.seed = o.source.options.seed ? o.source.options.seed : o.train.seed;
   cli_catch_interrupt();
   braid_graph *model = NULL;
-  braid_status status = cli_join_processes(o.place.threads > 0, &o.group);
+  braid_status status = cli_join_processes(&o.group);
   if (status == BRAID_OK) status = cli_open_registry(&o.place);
   if (status == BRAID_OK && o.group) braid_registry_set_group(o.place.registry, o.group);
   if (status == BRAID_OK) status = cli_check_batch(&o.place, o.train.batch);
