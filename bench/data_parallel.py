@@ -53,6 +53,9 @@ def torch_network(path):
             kernel, stride = number("size", 2), number("stride", 2)
             layers.append(torch.nn.MaxPool2d(kernel, stride))
             size = (size - kernel) // stride + 1
+        elif name == "avgpool":
+            layers.append(torch.nn.AdaptiveAvgPool2d(1))
+            size = 1
         elif name == "connected":
             layers += [torch.nn.Flatten(), torch.nn.Linear(channels * size * size, number("output", 1))]
             channels, size = number("output", 1), 1
@@ -96,10 +99,11 @@ def torch_rate(args, turn):
     members = [context.Process(target=torch_member, args=(r, args, port, results)) for r in range(args.processes)]
     for member in members:
         member.start()
-    rate = results.get(timeout=600)
     for member in members:
         member.join()
-    return rate
+    if any(member.exitcode for member in members):
+        raise SystemExit("a process of PyTorch failed")
+    return results.get(timeout=10)
 
 
 def braid_rate(args, processes, options):

@@ -97,13 +97,14 @@ braid_status cli_join_processes(braid_group **group) {
   if (launcher < 0) return BRAID_OK;
   braid_status status = braid_group_load(NULL, NULL, group);
   if (status != BRAID_OK)
-    return braid_fail_prefix(status, "%s says that %d processes were started to train together", kLaunchers[launcher].size,
-                             size);
+    return braid_fail_prefix(status, "%s says that %d processes were started to train together",
+                             kLaunchers[launcher].size, size);
   if (braid_group_size(*group) != size)
-    return braid_fail(BRAID_UNSUPPORTED,
-                      "%s says that %d processes were started to train together, but MPI joined %d: libbraid_mpi.so was "
-                      "built with another MPI than the launcher's",
-                      kLaunchers[launcher].size, size, braid_group_size(*group));
+    return braid_fail(
+        BRAID_UNSUPPORTED,
+        "%s says that %d processes were started to train together, but MPI joined %d: libbraid_mpi.so was "
+        "built with another MPI than the launcher's",
+        kLaunchers[launcher].size, size, braid_group_size(*group));
   braid_group_set_watch(*group, was_interrupted, NULL);
   if (braid_group_rank(*group)) cli_mute_log();
   take_cpus(launcher);

@@ -1,6 +1,7 @@
 /* `mpirun braid train`: in integers the ledger of one process, whatever their number, also when it changes on the way;
- * in floating point the same model in every run; processes that are interrupted, killed, or fail, and what is said once;
- * no separate trainings where the module is missing. Skipped where there is no Open MPI or the module was not built. */
+ * in floating point the same model in every run; processes that are interrupted, killed, or fail, and what is said
+ * once; no separate trainings where the module is missing. Skipped where there is no Open MPI or the module was not
+ * built. */
 #include <dirent.h>
 
 #include "clicheck.h"
@@ -209,8 +210,10 @@ static void test_refused(void **state) {
   expect_refused(BRAID_COMMAND, 2, TRAIN "--nonsense", 2, "unrecognized option");
   expect_refused(BRAID_COMMAND, 2, "train nothere.cfg " DATA, 2, "nothere.cfg: cannot open");
   expect_refused(BRAID_COMMAND, 3, "train " GLYPHS " " DATA "--batch 2 --out $/few", 2, "each needs a sample");
-  expect_refused(BRAID_COMMAND, 2, "train " GLYPHS " " DATA "--find-lr --out $/rate", 2, "--find-lr is for one process");
-  expect_refused(BRAID_COMMAND, 2, TRAIN "--class-weights balanced --out $/weighted", 2, "class weights of cross entropy");
+  expect_refused(BRAID_COMMAND, 2, "train " GLYPHS " " DATA "--find-lr --out $/rate", 2,
+                 "--find-lr is for one process");
+  expect_refused(BRAID_COMMAND, 2, TRAIN "--class-weights balanced --out $/weighted", 2,
+                 "class weights of cross entropy");
 }
 
 /* Never as many trainings as processes. */
@@ -225,9 +228,9 @@ static void test_no_module(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_ledgers),     cmocka_unit_test(test_floats),
-                                     cmocka_unit_test(test_one),         cmocka_unit_test(test_interrupted),
-                                     cmocka_unit_test(test_killed),      cmocka_unit_test(test_refused),
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_ledgers),  cmocka_unit_test(test_floats),
+                                     cmocka_unit_test(test_one),      cmocka_unit_test(test_interrupted),
+                                     cmocka_unit_test(test_killed),   cmocka_unit_test(test_refused),
                                      cmocka_unit_test(test_no_module)};
   return skip_run_group_tests(tests, begin, remove_folder);
 }

@@ -178,7 +178,10 @@ static braid_status sum_pieces(void *data, size_t count, braid_dtype dtype, MPI_
 /* --- collectives ---------------------------------------------------------------------------------------------------
  */
 static MPI_Datatype type_of(braid_dtype dtype) {
-  return dtype == BRAID_I32 ? MPI_INT32_T : dtype == BRAID_I64 ? MPI_INT64_T : dtype == BRAID_F32 ? MPI_FLOAT : MPI_DOUBLE;
+  return dtype == BRAID_I32   ? MPI_INT32_T
+         : dtype == BRAID_I64 ? MPI_INT64_T
+         : dtype == BRAID_F32 ? MPI_FLOAT
+                              : MPI_DOUBLE;
 }
 
 static MPI_Op op_of(braid_reduction reduction) {
@@ -191,7 +194,8 @@ static braid_status reduce_some(void *data, size_t count, braid_dtype dtype, bra
   MPI_Request request;
   bool real = dtype == BRAID_F32 || dtype == BRAID_F64;
   if (real && reduction == BRAID_REDUCE_SUM)
-    return (count * braid_dtype_size(dtype) <= kSmallBytes ? sum_small : sum_pieces)(data, count, dtype, type, patience);
+    return (count * braid_dtype_size(dtype) <= kSmallBytes ? sum_small : sum_pieces)(data, count, dtype, type,
+                                                                                     patience);
   int code = MPI_Iallreduce(MPI_IN_PLACE, data, (int)count, type, op_of(reduction), world.comm, &request);
   return mpi_begun(code, &request, patience, "MPI_Iallreduce");
 }

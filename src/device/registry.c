@@ -29,8 +29,8 @@ struct braid_registry {
   braid_log log;
   braid_progress progress;
   braid_group *group; /* NULL: none */
-  char *cache; /* a folder; NULL: none */
-  bool told;   /* atomic; that a device of it lacks something */
+  char *cache;        /* a folder; NULL: none */
+  bool told;          /* atomic; that a device of it lacks something */
   braid_platform *platform;
   braid_device_info *named; /* what of the platform can be opened; NULL until somebody asks for the list */
   size_t named_count;
@@ -412,8 +412,8 @@ static braid_status open_at(braid_registry *registry, const char *name, const pl
   return braid_kernel_index_init(&device->kernels, registry->allocator, kernels, count);
 }
 
-/* Tells the device of the program's group, log and cache, and the log what the device lacks: once, since the work is done all
- * the same. */
+/* Tells the device of the program's group, log and cache, and the log what the device lacks: once, since the work is
+ * done all the same. */
 static braid_status set_host(braid_registry *registry, braid_device *device) {
   if (device->info.lacks[0] && !__atomic_exchange_n(&registry->told, true, __ATOMIC_RELAXED))
     braid_log_write(&registry->log, BRAID_LOG_WARNING, "%s: %s", device->info.name, device->info.lacks);

@@ -4,8 +4,8 @@
 #include "train/trainer.h"
 bool braid_all_finite(const float *data, int64_t count);
 /* Repeats the forward pass of the step on `batch`, node by node, with the current parameters. NOT_FINITE names the step
- * and the first layer (or input, or parameter) with a value that is not finite; OK if there is none, of the samples that
- * this process has; another status if the diagnosis fails. */
+ * and the first layer (or input, or parameter) with a value that is not finite; OK if there is none, of the samples
+ * that this process has; another status if the diagnosis fails. */
 braid_status braid_trainer_diagnose(braid_trainer *trainer, const braid_batch *batch);
 /* NOT_FINITE: the loss alone is to blame. */
 braid_status braid_trainer_blame_loss(const braid_trainer *trainer);

@@ -177,7 +177,8 @@ static braid_status trainer_build(braid_trainer *trainer, const braid_graph *mod
   BRAID_TRY(o->precision == BRAID_INT8 ? braid_integer_build(trainer)
                                        : braid_step_graph(trainer->model, &info, o, &trainer->step));
   BRAID_TRY(check_own_test(trainer));
-  trainer->scores = braid_zalloc_array(trainer->allocator, (size_t)(trainer->slice.count * info.classes), sizeof(float));
+  trainer->scores =
+      braid_zalloc_array(trainer->allocator, (size_t)(trainer->slice.count * info.classes), sizeof(float));
   if (!trainer->scores) return BRAID_NO_MEMORY;
   BRAID_TRY(open_output(trainer));
   braid_session_options session = braid_trainer_place(trainer);

@@ -13,12 +13,12 @@
 
 struct braid_trainer {
   const braid_allocator *allocator;
-  const braid_log *log;                   /* the registry's; NULL: none */
-  braid_train_options options;            /* strings are copies; of several processes, 0 alone has an output directory */
-  braid_slice slice;                      /* of every batch, which is that of all processes together */
-  bool stopping;                          /* this process was told to stop; the others learn it in the next step */
-  braid_graph *model;                     /* trainable forward graph */
-  braid_graph *step;                      /* the training graph */
+  const braid_log *log;        /* the registry's; NULL: none */
+  braid_train_options options; /* strings are copies; of several processes, 0 alone has an output directory */
+  braid_slice slice;           /* of every batch, which is that of all processes together */
+  bool stopping;               /* this process was told to stop; the others learn it in the next step */
+  braid_graph *model;          /* trainable forward graph */
+  braid_graph *step;           /* the training graph */
   struct braid_integer_network *integers; /* what `step` is of; NULL: it is in floating point */
   braid_integer_digests digests;          /* of `step`; none without a recorder */
   struct braid_recorder *recorder;        /* makes lines of a ledger; NULL: there is none */

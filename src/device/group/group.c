@@ -29,7 +29,8 @@ static braid_status check_ops(const braid_group_ops *ops) {
     return braid_fail(BRAID_UNSUPPORTED, "a transport was built for version %u of groups, this is %d", ops->abi,
                       BRAID_GROUP_ABI);
   if (ops->name && ops->join && ops->all_reduce && ops->broadcast && ops->abort && ops->leave) return BRAID_OK;
-  return braid_fail(BRAID_INVALID_ARGUMENT, "the transport %.40s lacks a function", ops->name ? ops->name : "(unnamed)");
+  return braid_fail(BRAID_INVALID_ARGUMENT, "the transport %.40s lacks a function",
+                    ops->name ? ops->name : "(unnamed)");
 }
 
 braid_status braid_group_join(const braid_allocator *allocator, const braid_group_ops *ops, braid_group **out) {

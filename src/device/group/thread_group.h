@@ -69,7 +69,10 @@ static inline void thread_combine(void *into, const void *from, size_t count, br
     }
     int64_t a = dtype == BRAID_I32 ? ((int32_t *)into)[i] : ((int64_t *)into)[i];
     int64_t b = dtype == BRAID_I32 ? ((const int32_t *)from)[i] : ((const int64_t *)from)[i];
-    int64_t c = how == BRAID_REDUCE_SUM ? (int64_t)((uint64_t)a + (uint64_t)b) : how == BRAID_REDUCE_OR ? a | b : a > b ? a : b;
+    int64_t c = how == BRAID_REDUCE_SUM  ? (int64_t)((uint64_t)a + (uint64_t)b)
+                : how == BRAID_REDUCE_OR ? a | b
+                : a > b                  ? a
+                                         : b;
     if (dtype == BRAID_I32)
       ((int32_t *)into)[i] = (int32_t)c;
     else

@@ -1,8 +1,8 @@
 /* Collectives of a group of processes (braid/group.h).
  *
- * AllReduce(x...) gives for each operand its sum over all processes, elementwise; with the attribute `reduction` "max" or
- * "or" the largest number, or the bitwise or. Every process runs the same nodes in the same order. Operands of one node
- * are reduced together, as one message. Where there is no group a result is its operand. */
+ * AllReduce(x...) gives for each operand its sum over all processes, elementwise; with the attribute `reduction` "max"
+ * or "or" the largest number, or the bitwise or. Every process runs the same nodes in the same order. Operands of one
+ * node are reduced together, as one message. Where there is no group a result is its operand. */
 #include <string.h>
 
 #include "base/try.h"
@@ -11,7 +11,7 @@
 static braid_status infer_all_reduce(const braid_infer *infer) {
   const char *reduction = braid_attr_string(&infer->node->attrs, "reduction", "sum");
   bool or = strcmp(reduction, "or") == 0;
-  if (!or && strcmp(reduction, "sum") != 0 && strcmp(reduction, "max") != 0)
+  if (! or &&strcmp(reduction, "sum") != 0 && strcmp(reduction, "max") != 0)
     return braid_infer_fail(infer, "reduction \"%.20s\"; sum, max or or is expected", reduction);
   const braid_desc *first = braid_infer_input(infer, 0);
   if (infer->node->output_count != braid_infer_inputs(infer))

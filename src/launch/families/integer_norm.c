@@ -174,7 +174,10 @@ static const braid_kernel kKernels[] = {
      .match = norm_match,
      .in_place_more = {1u << 3, 1u << 4},
      .implementation = &kNorm},
-    {.op = "IntegerBatchNormalizationGrad", .name = "integer_batch_normalization_grad", .match = norm_match, .implementation = &kNormGrad},
+    {.op = "IntegerBatchNormalizationGrad",
+     .name = "integer_batch_normalization_grad",
+     .match = norm_match,
+     .implementation = &kNormGrad},
 };
 
 const braid_launch_family braid_launch_family_integer_norm = {kKernels, sizeof kKernels / sizeof *kKernels, false};

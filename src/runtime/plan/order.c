@@ -2,8 +2,8 @@
  * - the node that computes a state's next value comes after all who read the old one, so that it can write over it;
  *   where that would close a circle the wish is dropped (share.c then copies at the end);
  * - without a list, such a node comes as soon as it can, because its inputs (gradients, mostly) die with it;
- * - without a list, collectives come as soon as they can, and what takes their results after all else that is ready, the
- *   updates last: so kernels run while other processes are waited for. Costs play no part, and all processes have the
+ * - without a list, collectives come as soon as they can, and what takes their results after all else that is ready,
+ * the updates last: so kernels run while other processes are waited for. Costs play no part, and all processes have the
  *   same order. */
 #include <string.h>
 
@@ -105,8 +105,8 @@ static void find_late(const node_sorter *sorter) {
     for (size_t j = 0; !sorter->late[i] && j < graph->nodes[i].input_count; j++) {
       braid_value_id id = graph->nodes[i].inputs[j];
       const braid_value *root = id < 0 ? NULL : &graph->values[plan->roots[id]];
-      sorter->late[i] = root && root->kind == BRAID_VALUE_RESULT &&
-                        (graph->nodes[root->producer].op->flags & BRAID_OP_COLLECTIVE);
+      sorter->late[i] =
+          root && root->kind == BRAID_VALUE_RESULT && (graph->nodes[root->producer].op->flags & BRAID_OP_COLLECTIVE);
     }
 }
 

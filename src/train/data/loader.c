@@ -132,7 +132,8 @@ static void batch_fill(braid_loader *loader, slot *s, int64_t number, float *scr
   for (int64_t at = 0; at < loader->rows && s->status == BRAID_OK; at++) {
     s->status = fill_sample(loader, s, epoch, step, at, first + at, scratch);
     if (s->status == BRAID_OK && loader->partnered)
-      s->status = fill_sample(loader, s, epoch, step, loader->rows + at, loader->options.batch - 1 - first - at, scratch);
+      s->status =
+          fill_sample(loader, s, epoch, step, loader->rows + at, loader->options.batch - 1 - first - at, scratch);
   }
   if (s->status == BRAID_OK && loader->options.mixup > 0)
     (loader->partnered ? mix_slice : mix_samples)(loader, s, epoch, step);

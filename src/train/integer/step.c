@@ -44,9 +44,10 @@ typedef struct emitter {
 
 /* --- nodes ---------------------------------------------------------------------------------------------------------
  */
-/* A node whose results are recorded later, by `record`, or not at all. `outputs` may lie over `inputs`. */
-static braid_status add(emitter *e, const char *op, const char *name, const braid_value_id *inputs, size_t input_count,
-                        braid_value_id *outputs, size_t output_count, braid_node_id *node) {
+/* A node whose results are recorded later, by record_results, or not at all. `outputs` may lie over `inputs`. */
+static braid_status emit_silently(emitter *e, const char *op, const char *name, const braid_value_id *inputs,
+                                  size_t input_count, braid_value_id *outputs, size_t output_count,
+                                  braid_node_id *node) {
   braid_value_id results[kMostOutputs] = {0};
   BRAID_TRY(braid_graph_add_node(e->graph, op, name, inputs, input_count, results, output_count, node));
   memcpy(outputs, results, output_count * sizeof *outputs);
@@ -55,15 +56,15 @@ static braid_status add(emitter *e, const char *op, const char *name, const brai
 }
 
 /* `results`: those of all processes, where the node's own are those of one. */
-static braid_status record(emitter *e, braid_node_id node, const braid_value_id *results) {
+static braid_status record_results(emitter *e, braid_node_id node, const braid_value_id *results) {
   if (!e->digests) return BRAID_OK;
   return braid_integer_digests_note(e->digests, e->graph, node, e->layer, results, e->slice.first);
 }
 
 static braid_status emit(emitter *e, const char *op, const char *name, const braid_value_id *inputs, size_t input_count,
                          braid_value_id *outputs, size_t output_count, braid_node_id *node) {
-  BRAID_TRY(add(e, op, name, inputs, input_count, outputs, output_count, node));
-  return record(e, *node, outputs);
+  BRAID_TRY(emit_silently(e, op, name, inputs, input_count, outputs, output_count, node));
+  return record_results(e, *node, outputs);
 }
 
 /* The number becomes that of the whole batch, from all processes: a sum, or the or of magnitudes. */
@@ -75,9 +76,9 @@ static braid_status share(emitter *e, const char *reduction, braid_value_id *val
 static braid_status emit_error(emitter *e, const char *op, const char *name, const braid_value_id *inputs,
                                size_t input_count, braid_value_id *outputs, size_t output_count, size_t magnitude,
                                braid_node_id *node) {
-  BRAID_TRY(add(e, op, name, inputs, input_count, outputs, output_count, node));
+  BRAID_TRY(emit_silently(e, op, name, inputs, input_count, outputs, output_count, node));
   if (magnitude < output_count) BRAID_TRY(share(e, "or", &outputs[magnitude]));
-  return record(e, *node, outputs);
+  return record_results(e, *node, outputs);
 }
 
 /* The attributes of the model's node: windows, groups. */
@@ -130,7 +131,7 @@ static braid_status share_sums(emitter *e, const char *op, const braid_value_id 
                                braid_value_id *inputs, size_t *count) {
   braid_node_id node;
   if (!e->slice.group) return BRAID_OK;
-  BRAID_TRY(add(e, op, NULL, of, of_count, &inputs[*count], 1, &node));
+  BRAID_TRY(emit_silently(e, op, NULL, of, of_count, &inputs[*count], 1, &node));
   return share(e, "sum", &inputs[(*count)++]);
 }
 
@@ -378,19 +379,19 @@ static braid_status share_gradient(emitter *e, const braid_integer_layer *layer,
     return braid_fail(BRAID_UNSUPPORTED, "layer %.120s: %lld products in a sum; fewer than 2^32 are expected", e->layer,
                       (long long)(e->slice.batch * positions));
   if (braid_integer_raw(e->slice.batch * positions) != braid_integer_raw(e->slice.count * positions)) {
-    BRAID_TRY(add(e, "Cast", NULL, &raw[0], 1, &raw[0], 1, &node));
+    BRAID_TRY(emit_silently(e, "Cast", NULL, &raw[0], 1, &raw[0], 1, &node));
     BRAID_TRY(braid_graph_set_int(e->graph, node, "to", braid_dtype_to_onnx(BRAID_I64)));
   }
   BRAID_TRY(share(e, "sum", &raw[0]));
   bool needed = e->digests || e->options->optimizer == BRAID_WAGE;
-  return needed ? add(e, "IntegerMagnitude", NULL, &raw[0], 1, &raw[1], 1, &node) : BRAID_OK;
+  return needed ? emit_silently(e, "IntegerMagnitude", NULL, &raw[0], 1, &raw[1], 1, &node) : BRAID_OK;
 }
 
 static braid_status weight_backward(emitter *e, const braid_integer_layer *layer, const layer_values *v, scaled error) {
   braid_value_id raw[2];
   braid_node_id node;
-  BRAID_TRY(add(e, "IntegerConvGradFilter", NULL, (braid_value_id[]){e->tensors[layer->in[0]].y, error.error}, 2, raw,
-                2, &node));
+  BRAID_TRY(emit_silently(e, "IntegerConvGradFilter", NULL, (braid_value_id[]){e->tensors[layer->in[0]].y, error.error},
+                          2, raw, 2, &node));
   if (!is_flat(e, layer)) {
     int64_t kernel[2];
     memcpy(kernel, e->graph->values[v->parameter].desc.dims + 2, sizeof kernel);
@@ -398,7 +399,7 @@ static braid_status weight_backward(emitter *e, const braid_integer_layer *layer
     BRAID_TRY(braid_graph_set_ints(e->graph, node, "kernel_shape", kernel, 2));
   }
   BRAID_TRY(share_gradient(e, layer, raw));
-  BRAID_TRY(record(e, node, raw));
+  BRAID_TRY(record_results(e, node, raw));
   int64_t place = 2 * e->net->activation_bits + layer->shift - e->net->weight_bits - 2 * layer->a_shift -
                   BRAID_INTEGER_MOMENTUM_PLACES;
   return emit_update(e, v->parameter, &(gradient){raw[0], raw[1], error.exponent, place, 0, true});
@@ -500,11 +501,11 @@ static braid_status emit_loss(emitter *e) {
   braid_node_id node;
   scaled error;
   e->layer = "loss";
-  BRAID_TRY(add(e, "IntegerSquaredError", "loss", (braid_value_id[]){e->tensors[net->scores].y, e->labels}, 2, outputs,
-                3, &node));
+  BRAID_TRY(emit_silently(e, "IntegerSquaredError", "loss", (braid_value_id[]){e->tensors[net->scores].y, e->labels}, 2,
+                          outputs, 3, &node));
   BRAID_TRY(share(e, "sum", &outputs[0]));
   BRAID_TRY(share(e, "or", &outputs[2]));
-  BRAID_TRY(record(e, node, outputs));
+  BRAID_TRY(record_results(e, node, outputs));
   BRAID_TRY(braid_graph_set_int(e->graph, node, "bits", net->activation_bits));
   BRAID_TRY(braid_graph_set_int(e->graph, node, "hinge", e->options->loss == BRAID_SQUARED_HINGE));
   BRAID_TRY(to_float(e, outputs[0], &loss[0]));

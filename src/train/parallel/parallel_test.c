@@ -1,7 +1,7 @@
 /* Training in several processes, whose place threads take here: in integers the same ledger, parameters and momenta as
- * one process, whatever their number, also where one number goes on from another's checkpoint; in floating point the same
- * bits in all of them and in every run, and numbers near those of one. What cannot be trained together is refused, and a
- * failure of one is that of all. tests/cli_group_test.c has the same of processes. */
+ * one process, whatever their number, also where one number goes on from another's checkpoint; in floating point the
+ * same bits in all of them and in every run, and numbers near those of one. What cannot be trained together is refused,
+ * and a failure of one is that of all. tests/cli_group_test.c has the same of processes. */
 #include "device/group/thread_group.h"
 #include "train/ledger/ledger_fixture.h"
 #include "train/parallel/peers.h"
@@ -58,8 +58,8 @@ static int train_member(braid_group *group, void *context) {
   if (group) braid_registry_set_group(own, group);
   options.registry = own;
   options.devices = "cpu:threads=1";
-  braid_status status = braid_dataset_open(NULL, t->data ? t->data : "builtin:glyphs,limit=320,augment=crop+flip,seed=3",
-                                           "train", &data);
+  braid_status status =
+      braid_dataset_open(NULL, t->data ? t->data : "builtin:glyphs,limit=320,augment=crop+flip,seed=3", "train", &data);
   if (status == BRAID_OK) status = braid_trainer_create(t->model, data, NULL, &options, &trainer);
   if (status == BRAID_OK && t->tampered && rank && rank == braid_group_size(group) - 1) status = tamper(trainer);
   if (status == BRAID_OK) status = braid_trainer_run(trainer, count_steps, t);

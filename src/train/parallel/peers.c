@@ -78,11 +78,12 @@ braid_status braid_peers_check(braid_trainer *trainer) {
   BRAID_TRY(is_same(trainer->slice.group, sum_collectives(trainer), &same));
   return braid_group_agree(
       trainer->slice.group,
-      same ? BRAID_OK
-           : braid_fail(BRAID_UNSUPPORTED,
-                        "the processes chose different kernels, whose gradients lie in memory in different orders; they "
-                        "need equal processors, and a batch that %d divides",
-                        trainer->slice.size));
+      same
+          ? BRAID_OK
+          : braid_fail(BRAID_UNSUPPORTED,
+                       "the processes chose different kernels, whose gradients lie in memory in different orders; they "
+                       "need equal processors, and a batch that %d divides",
+                       trainer->slice.size));
 }
 
 /* --- state ---------------------------------------------------------------------------------------------------------
@@ -94,8 +95,9 @@ typedef struct position {
 
 static braid_status share_position(braid_trainer *trainer) {
   braid_group *group = trainer->slice.group;
-  position p = {trainer->epoch,   trainer->epoch_step, trainer->correct,      trainer->seen, (int64_t)trainer->record.count,
-                trainer->resumed, trainer->loss_sum,   trainer->epoch_seconds};
+  position p = {
+      trainer->epoch,   trainer->epoch_step, trainer->correct,      trainer->seen, (int64_t)trainer->record.count,
+      trainer->resumed, trainer->loss_sum,   trainer->epoch_seconds};
   BRAID_TRY(braid_group_broadcast(group, &p, sizeof p, 0));
   trainer->epoch = p.epoch;
   trainer->epoch_step = p.epoch_step;

@@ -18,8 +18,9 @@ braid_status braid_slice_check(const braid_train_options *options) {
                       (long long)options->batch, slice.size);
   bool weighted = options->class_weights || options->balance_classes;
   if (options->loss == BRAID_CROSS_ENTROPY && weighted)
-    return braid_fail(BRAID_UNSUPPORTED,
-                      "class weights of cross entropy train in one process: the mean is over the weights of the batch's "
-                      "samples, of which each process knows its own");
+    return braid_fail(
+        BRAID_UNSUPPORTED,
+        "class weights of cross entropy train in one process: the mean is over the weights of the batch's "
+        "samples, of which each process knows its own");
   return BRAID_OK;
 }

@@ -103,8 +103,9 @@ static braid_status run_scale_error(const braid_node_desc *node, void *state, co
   for (int64_t i = 0; i < count; i++) {
     int64_t value = braid_integer_limit(braid_plain_get(raw->dtype, args->inputs[0], i), -BRAID_INTEGER_MOST_RAW,
                                         BRAID_INTEGER_MOST_RAW);
-    int64_t rounded = d > 0 ? braid_integer_round_randomly(value, (int)d, braid_integer_error_bits(key, first + (uint64_t)i))
-                            : value * ((int64_t)1 << -d);
+    int64_t rounded =
+        d > 0 ? braid_integer_round_randomly(value, (int)d, braid_integer_error_bits(key, first + (uint64_t)i))
+              : value * ((int64_t)1 << -d);
     e[i] = (int8_t)braid_integer_clip(rounded, bits);
   }
   *(int32_t *)args->outputs[1] = (int32_t)(*(const int32_t *)args->inputs[2] + read_attr(node, "offset") + d);
