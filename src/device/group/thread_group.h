@@ -16,7 +16,7 @@ static struct thread_world {
   pthread_cond_t passed;
   int size, waiting;
   unsigned turn;
-  uint8_t messages[kMostThreads][kMostShared];
+  _Alignas(64) uint8_t messages[kMostThreads][kMostShared];
 } thread_world = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 1, 0, 0, {{0}}};
 static _Thread_local int thread_rank;
 
