@@ -21,6 +21,8 @@ static const char doc[] =
     "set that nothing "
     "goes by "
     "(--best, --patience, --schedule plateau) may differ.\n"
+    "\nStarted by mpirun or srun, the processes train together: each takes its part of every batch, of which --batch "
+    "is the size for all of them, and process 0 writes and prints. In integers the bits are those of one process.\n"
     "\nExamples:\n"
     "  braid train models/glyphs.cfg --data builtin:glyphs --epochs 5 --out glyphs\n"
     "  braid train vgg.cfg --data cifar10:DIR,augment=crop+flip --epochs 20 \\\n"
@@ -30,7 +32,8 @@ static const char doc[] =
     "    --group 'fc.*:lr=1' --freeze '*' --out mine\n"
     "  braid train mlp.onnx --data csv:iris.csv,target=species --batch 16\n"
     "  braid train mlp.cfg --data idx:DIR --optimizer adamw --lr 0.001 --json\n"
-    "  braid train lenet.cfg --data idx:DIR --precision int8 --ledger lenet.ledger\n";
+    "  braid train lenet.cfg --data idx:DIR --precision int8 --ledger lenet.ledger\n"
+    "  mpirun -n 2 braid train vgg.cfg --data cifar10:DIR --batch 128 --out vgg\n";
 
 enum {
   KEY_DATA = CLI_FIRST_KEY,

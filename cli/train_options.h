@@ -20,7 +20,9 @@ typedef struct train_options {
   bool loss_given;
   bool find_rate; /* instead of training */
   braid_rate_options rates;
-  char *made_out; /* the default folder, removed if training does not start */
+  braid_group *group; /* of processes that train together; NULL: one trains */
+  bool agreed;        /* all of them have begun to train, or know that one cannot */
+  char *made_out;     /* the default folder, removed if training does not start */
 } train_options;
 
 extern const struct argp train_argp; /* input: train_options */
