@@ -1,6 +1,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -310,6 +311,13 @@ static braid_status train(train_options *o, const braid_graph *model, bool *bega
   return status;
 }
 
+/* Threads that are made from here on inherit it. */
+static void yield_cpus(void) {
+  if (sched_setscheduler(0, SCHED_IDLE, &(struct sched_param){0}) != 0)
+    braid_log_write(cli_log(), BRAID_LOG_WARNING, "--idle: %s; training takes CPU time as any other program",
+                    strerror(errno));
+}
+
 int cli_train(int argc, char **argv) {
   train_options o = {.data = NULL};
   braid_train_options_init(&o.train);
@@ -320,6 +328,7 @@ int cli_train(int argc, char **argv) {
   o.train.trace = o.place.trace;
   o.source.options.seed = o.source.options.seed ? o.source.options.seed : o.train.seed;
   cli_catch_interrupt();
+  if (o.idle) yield_cpus();
   braid_graph *model = NULL;
   braid_status status = cli_join_processes(&o.group);
   if (status == BRAID_OK) status = cli_open_registry(&o.place);

@@ -84,6 +84,7 @@ enum {
   KEY_KEEP,
   KEY_CHECKPOINT,
   KEY_PLAN,
+  KEY_IDLE,
 };
 
 static const struct argp_option table[] = {
@@ -102,6 +103,10 @@ static const struct argp_option table[] = {
     {"ledger", KEY_LEDGER, "FILE", 0,
      "With --precision int8: write what every step computed to FILE, as a chain of hashes, for braid audit "
      "(docs/audit.md)",
+     1},
+    {"idle", KEY_IDLE, NULL, 0,
+     "Take only the CPU time that nothing else wants (Linux's SCHED_IDLE), as beside braid serve: whoever else has "
+     "work gets the CPU at once",
      1},
     {"best", KEY_BEST, NULL, 0, "Also write best.onnx, the model of the best epoch", 1},
     {"log-steps", KEY_LOG, "N", 0, "Write loss, accuracy and rate to the event file every N steps", 1},
@@ -483,6 +488,9 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
     return 0;
   case KEY_RESUME:
     t->resume = true;
+    return 0;
+  case KEY_IDLE:
+    o->idle = true;
     return 0;
   case KEY_LEDGER:
     if (strcmp(argument, "-") == 0)

@@ -13,7 +13,7 @@ typedef struct train_options {
   cli_steering steering;
   const char *data, *test;
   braid_train_options train;
-  bool no_test, replace_head, raw_columns;
+  bool no_test, replace_head, raw_columns, idle;
   braid_parameter_group groups[TRAIN_MOST_GROUPS];
   double class_weights[TRAIN_MOST_CLASSES], positive_weights[TRAIN_MOST_CLASSES];
   uint64_t given; /* one bit for each option */
