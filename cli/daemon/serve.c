@@ -86,6 +86,29 @@ static void report_broken(braid_server *server) {
     if (reason[0]) braid_log_write(cli_log(), BRAID_LOG_WARNING, "model %s could not be loaded: %s", name, reason);
 }
 
+/* Of --check: what was found. */
+static void report_check(const arguments *args, braid_server *server) {
+  const char *name;
+  char reason[512];
+  cli_json json;
+  if (!args->common.json) {
+    for (size_t i = 0; braid_server_model(server, i, &name, reason, sizeof reason); i++)
+      printf("%s: %s\n", name, reason[0] ? reason : "loaded");
+    return;
+  }
+  if (!cli_json_begin(&json)) return;
+  cli_json_array(&json, "models");
+  for (size_t i = 0; braid_server_model(server, i, &name, reason, sizeof reason); i++) {
+    cli_json_object(&json, NULL);
+    cli_json_string(&json, "name", name);
+    cli_json_bool(&json, "loaded", !reason[0]);
+    if (reason[0]) cli_json_string(&json, "reason", reason);
+    cli_json_close(&json, '}');
+  }
+  cli_json_close(&json, ']');
+  (void)cli_json_end(&json);
+}
+
 /* Until all models are loaded or not, or Ctrl-C. Returns how many could not be. */
 static size_t wait_for_models(braid_server *server) {
   size_t loading = 1, ready, broken = 0;
@@ -93,7 +116,6 @@ static size_t wait_for_models(braid_server *server) {
     braid_server_models(server, &loading, &ready, &broken);
     nanosleep(&(struct timespec){0, 5000000}, NULL);
   }
-  report_broken(server);
   return broken;
 }
 
@@ -121,12 +143,17 @@ int cli_serve(int argc, char **argv) {
   arguments args = {.grace_s = 10};
   cli_parse(&argp, argc, argv, &args);
   args.options.log = cli_log();
+  args.options.trial = args.check;
   cli_catch_interrupt();
   braid_server *server = NULL;
   braid_status status = braid_server_create(&args.options, &server);
   if (status != BRAID_OK) return cli_fail(&args.common, "serve", status);
-  report_places(&args, server);
+  if (!args.check) report_places(&args, server);
   size_t broken = wait_for_models(server);
+  if (args.check)
+    report_check(&args, server);
+  else
+    report_broken(server);
   while (!args.check && !cli_interrupted()) nanosleep(&(struct timespec){0, 50000000}, NULL);
   braid_server_destroy(server, (int64_t)(args.grace_s * 1e9));
   return args.check && broken ? CLI_FAILED : CLI_OK;

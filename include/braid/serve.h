@@ -18,6 +18,7 @@ typedef struct braid_server_options {
   int port, grpc_port;  /* in place of the file's; 0: the file's; -1: any that is free */
   const char *socket;   /* path of a Unix socket for Braid's own protocol; NULL: the file's */
   int wire_port;        /* that protocol over TCP; as `port` */
+  bool trial;           /* loads all models, also lazy ones and what was unloaded, and listens nowhere */
   const braid_log *log; /* NULL: silent */
 } braid_server_options;
 

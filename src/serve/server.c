@@ -1,6 +1,7 @@
 #include "serve/server.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "base/try.h"
 
@@ -19,6 +20,12 @@ static int chosen_port(int given, int64_t configured) {
   return given < 0 ? 0 : given ? given : (int)configured;
 }
 
+static void prepare_trial(braid_serve_config *config) {
+  free(config->state); /* libcyaml's */
+  config->state = NULL;
+  for (unsigned i = 0; i < config->models_count; i++) config->models[i].lazy = false;
+}
+
 static braid_status open_server(const braid_server_options *options, braid_server *server) {
   server->log = options->log;
   BRAID_TRY(braid_serve_config_load(options->config, &server->config));
@@ -27,11 +34,13 @@ static braid_status open_server(const braid_server_options *options, braid_serve
   server->socket = options->socket ? options->socket : server->config->socket;
   server->wire_port =
       options->wire_port || server->config->wire_port ? chosen_port(options->wire_port, server->config->wire_port) : -1;
+  if (options->trial) prepare_trial(server->config);
   BRAID_TRY(open_devices(server));
   BRAID_TRY(braid_serve_tenants_create(server->config, &server->tenants, &server->tenant_count));
   BRAID_TRY(braid_serve_regions_create(&server->regions));
   BRAID_TRY(braid_serve_scheduler_create(server->devices, server->device_count, &server->scheduler));
   BRAID_TRY(braid_serve_registry_create(server->config, server->devices, &server->registry));
+  if (options->trial) return BRAID_OK;
   BRAID_TRY(braid_serve_http_start(server, &server->http));
   if (options->grpc_port || server->config->grpc_port) BRAID_TRY(braid_serve_grpc_start(server, &server->grpc));
   if (server->socket || server->wire_port >= 0) BRAID_TRY(braid_serve_wire_start(server, &server->wire));
@@ -51,7 +60,7 @@ braid_status braid_server_create(const braid_server_options *options, braid_serv
 }
 
 int braid_server_port(const braid_server *server) {
-  return braid_serve_http_port(server->http);
+  return server->http ? braid_serve_http_port(server->http) : 0;
 }
 
 int braid_server_grpc_port(const braid_server *server) {
