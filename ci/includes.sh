@@ -44,7 +44,7 @@ overlay="$graph|device/yaml|overlay/|schedule/program/glpk\.h|braid/(model|overl
 quantize="$upper|train/|quantize/|braid/quantize\.h"
 {
   check "$(sources src/base)" "$base"
-  check "$(sources src/client) $(find src/serve -name wire_format.c 2>/dev/null)" 'client/|serve/wire/wire_format\.h|braid/client\.h' # libc alone
+  check "$(sources src/client) $(find src/serve/wire -name 'wire_format.[ch]' 2>/dev/null)" 'client/|serve/wire/wire_format\.h|braid/client\.h' # libc alone
   check "$(sources src/tensor)" "$tensor"
   check "$(sources src/graph)" "$graph"
   check "$(sources src/model)" "$model"

@@ -78,6 +78,7 @@ typedef struct braid_client_options {
   const char *name;    /* of this program, up to 127 bytes; NULL: "libbraid-client" */
   int64_t connect_ms;  /* to connect and be welcomed; 0: 5000 */
   int64_t call_ms;     /* for an answer to come; 0: 60000; less than 0: no limit */
+  int64_t spin_us;     /* how long a wait looks for its answer before it sleeps: a CPU's time for latency; 0: not */
   uint64_t max_answer; /* bytes of an answer that are taken; 0: 1 GiB */
 } braid_client_options;
 

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -146,10 +147,22 @@ static braid_client_status channel_read(braid_client *client) {
   return status;
 }
 
+static int64_t now_us(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
+}
+
 /* Waits for a while for something to read; the role of the reader is this thread's. */
 static braid_client_status read_for(braid_client *client, int64_t deadline_ms) {
   struct pollfd poller = {.fd = client->file, .events = POLLIN};
-  int ready = poll(&poller, 1, rest_ms(deadline_ms));
+  int64_t until = client->spin_us > 0 ? now_us() + client->spin_us : 0;
+  int ready = 0;
+  while (until && !ready && now_us() < until) {
+    ready = poll(&poller, 1, 0);
+    if (!ready) sched_yield();
+  }
+  if (!ready) ready = poll(&poller, 1, rest_ms(deadline_ms));
   if (ready < 0 && errno != EINTR) return channel_break(client, BRAID_CLIENT_LOST, strerror(errno));
   return ready > 0 ? channel_read(client) : BRAID_CLIENT_OK;
 }

@@ -23,7 +23,7 @@ typedef struct client_ticket {
 struct braid_client {
   int file;
   bool local;
-  int64_t call_ms;
+  int64_t call_ms, spin_us;
   uint64_t max_answer;
   braid_wire_welcome welcome;
   /* --- who sends --- */

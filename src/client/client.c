@@ -126,6 +126,7 @@ static braid_client *client_create(int file, bool local, const braid_client_opti
   client->file = file;
   client->local = local;
   client->call_ms = options->call_ms ? options->call_ms : kCallMs;
+  client->spin_us = options->spin_us;
   client->max_answer = options->max_answer ? options->max_answer : UINT64_C(1) << 30;
   pthread_mutex_init(&client->send_lock, NULL);
   pthread_mutex_init(&client->lock, NULL);

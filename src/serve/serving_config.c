@@ -66,6 +66,7 @@ static const cyaml_schema_field_t kFields[] = {
     INTEGER(braid_serve_config, grpc_port),
     TEXT(braid_serve_config, socket, 1, kText),
     INTEGER(braid_serve_config, wire_port),
+    INTEGER(braid_serve_config, spin_us),
     INTEGER(braid_serve_config, http_threads),
     TEXT(braid_serve_config, certificate, 1, kText),
     TEXT(braid_serve_config, key, 1, kText),
@@ -221,6 +222,8 @@ static braid_status check_daemon(const braid_serve_config *config, place *at) {
     return braid_fail(BRAID_INVALID_FILE,
                       "wire_port has no TLS, which `certificate` asks for: it goes with an address of this machine "
                       "alone, or `socket` takes its place");
+  set_place(at, NULL, 0, "spin_us");
+  BRAID_TRY(check_range(config->spin_us, "spin_us", 1000));
   set_place(at, NULL, 0, "http_threads");
   BRAID_TRY(check_range(config->http_threads, "http_threads", 64));
   set_place(at, NULL, 0, "max_request_bytes");

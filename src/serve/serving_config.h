@@ -50,6 +50,7 @@ typedef struct braid_serve_config {
   int64_t grpc_port;         /* 0: none */
   char *socket;              /* path of a Unix socket for Braid's own protocol (docs/client.md); NULL: none */
   int64_t wire_port;         /* the same protocol over TCP, without TLS; 0: none */
+  int64_t spin_us;           /* how long that protocol's thread looks for the next message before it sleeps; 0: 0 */
   int64_t http_threads;      /* 0: 2 */
   char *certificate, *key;   /* PEM files: TLS. Both or none */
   int64_t max_request_bytes; /* 0: 64 MiB */

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/tcp.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -123,6 +124,7 @@ static bool is_of(const struct braid_serve_wire *wire, const void *pointer) {
 static void *reader_main(void *context) {
   struct braid_serve_wire *wire = context;
   struct epoll_event events[kEvents];
+  int64_t spin_ns = wire->server->config->spin_us * 1000, spins_until = 0; /* a thread that sleeps is woken slowly */
   int64_t sweep_ns = kSweepMs * INT64_C(1000000), swept = braid_now_ns(), until = 0;
   if (wire->receive_ns / 4 < sweep_ns) sweep_ns = wire->receive_ns / 4 + 1000000;
   for (;;) {
@@ -130,7 +132,13 @@ static void *reader_main(void *context) {
     if (stop && !until) until = braid_now_ns() + kLastNs;
     if (stop && (!has_answers(wire) || braid_now_ns() > until)) break;
     int timeout = stop ? 5 : wire->count || wire->paused ? (int)(sweep_ns / 1000000) : -1;
-    int count = epoll_wait(wire->epoll, events, kEvents, timeout);
+    bool spins = spin_ns && braid_now_ns() < spins_until;
+    int count = epoll_wait(wire->epoll, events, kEvents, spins ? 0 : timeout);
+    if (count > 0 && spin_ns) spins_until = braid_now_ns() + spin_ns;
+    if (spins && !count) {
+      sched_yield(); /* whoever has work goes first */
+      continue;
+    }
     for (int i = 0; i < count; i++) {
       void *pointer = events[i].data.ptr;
       if (pointer == &wire->wake) {

@@ -2,7 +2,7 @@
  * scheduler in this process, and by libbraid-client over a Unix socket with shared memory, over it with tensors inline,
  * and over TCP. The ways take turns, so that what else the machine does meets all of them.
  *
- *   wire_bench [MODEL [ROUNDS]]          default: models/lenet.cfg, 40 rounds of 100 requests each way */
+ *   wire_bench [MODEL [ROUNDS [SPIN_US]]]   default: models/lenet.cfg, 40 rounds of 100 requests each way, 0 */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -123,12 +123,13 @@ static void open_session(setup *s, const char *model) {
   for (size_t i = 0; i < s->input_bytes / sizeof(float); i++) ((float *)s->input)[i] = (float)(i % 17) / 17;
 }
 
-static void open_server(setup *s, const char *model, const char *folder, char *socket, size_t bytes) {
+static void open_server(setup *s, const char *model, const char *folder, int spin_us, char *socket, size_t bytes) {
   char path[128];
   snprintf(path, sizeof path, "%s/serve.yaml", folder);
   snprintf(socket, bytes, "%s/braid.sock", folder);
   FILE *file = fopen(path, "w");
-  fprintf(file, "devices:\n  - {name: cpu, threads: 1}\nmodels:\n  - {name: model, path: \"%s\"}\n", model);
+  fprintf(file, "spin_us: %d\ndevices:\n  - {name: cpu, threads: 1}\nmodels:\n  - {name: model, path: \"%s\"}\n",
+          spin_us, model);
   fclose(file);
   braid_server_options options = {.config = path, .port = -1, .wire_port = -1, .socket = socket};
   check(braid_server_create(&options, &s->server), "daemon");
@@ -136,9 +137,9 @@ static void open_server(setup *s, const char *model, const char *folder, char *s
   remove(path);
 }
 
-static void open_way(setup *s, int index, const char *address, bool shared) {
+static void open_way(setup *s, int index, const char *address, bool shared, int spin_us) {
   way *w = &s->ways[index];
-  check_client(braid_client_connect(address, NULL, &w->client), address);
+  check_client(braid_client_connect(address, &(braid_client_options){.spin_us = spin_us}, &w->client), address);
   w->input = (braid_client_tensor){
       .name = s->name, .dtype = BRAID_CLIENT_F32, .rank = s->rank, .data = s->input, .bytes = s->input_bytes};
   memcpy(w->input.dims, s->dims, sizeof s->dims);
@@ -185,16 +186,16 @@ static void report(setup *s, int rounds) {
 int main(int argc, char **argv) {
   static setup s = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
   const char *model = argc > 1 ? argv[1] : BRAID_MODELS "/lenet.cfg";
-  int rounds = argc > 2 ? atoi(argv[2]) : 40;
+  int rounds = argc > 2 ? atoi(argv[2]) : 40, spin_us = argc > 3 ? atoi(argv[3]) : 0;
   char folder[] = "/tmp/braid-bench-XXXXXX", path[108], address[128];
   if (rounds < 1 || !mkdtemp(folder)) give_up("arguments", "a model and a number of rounds are expected");
   open_session(&s, model);
-  open_server(&s, model, folder, path, sizeof path);
+  open_server(&s, model, folder, spin_us, path, sizeof path);
   snprintf(address, sizeof address, "unix:%s", path);
-  open_way(&s, 2, address, true);
-  open_way(&s, 3, address, false);
+  open_way(&s, 2, address, true, spin_us);
+  open_way(&s, 3, address, false, spin_us);
   snprintf(address, sizeof address, "127.0.0.1:%d", braid_server_wire_port(s.server));
-  open_way(&s, 4, address, false);
+  open_way(&s, 4, address, false, spin_us);
   for (int i = 0; i < kWays; i++) s.times[i] = calloc((size_t)rounds * kRequests, sizeof(double));
   float *first = calloc(1, s.output_bytes);
   run_once(&s, 0);

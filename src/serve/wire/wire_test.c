@@ -121,6 +121,20 @@ static void test_one_message_per_inference(void **state) {
   braid_server_destroy(server, 0);
 }
 
+static void test_looking_before_sleeping(void **state) {
+  (void)state;
+  char config[2048];
+  snprintf(config, sizeof config, "spin_us: 500\n%s", kConfig);
+  braid_server *server = wire_start(config);
+  braid_client *client;
+  expect(braid_client_connect(wire_address(), &(braid_client_options){.spin_us = 500}, &client), BRAID_CLIENT_OK, NULL);
+  launch_inline(client);
+  wire_pause(5); /* both sleep */
+  launch_inline(client);
+  braid_client_close(client);
+  braid_server_destroy(server, 0);
+}
+
 static void test_models(void **state) {
   (void)state;
   braid_server *server = wire_start(kConfig);
@@ -590,6 +604,7 @@ int main(void) {
       cmocka_unit_test(test_same_bits),
       cmocka_unit_test(test_long_inputs),
       cmocka_unit_test(test_one_message_per_inference),
+      cmocka_unit_test(test_looking_before_sleeping),
       cmocka_unit_test(test_models),
       cmocka_unit_test(test_buffers_are_of_their_connection),
       cmocka_unit_test(test_asynchronous),
