@@ -30,7 +30,7 @@ base='base/|braid/(status|allocator|log|version)\.h'
 tensor="$base|tensor/|braid/tensor\.h"
 graph="$tensor|graph/|braid/(graph|custom)\.h"
 model="$graph|model/|braid/model\.h"
-device="$graph|device/|braid/(device|host_queue|plugin)\.h"
+device="$graph|device/|braid/(device|group|host_queue|plugin)\.h"
 launch="$device|launch/"
 schedule="$base|schedule/" # numbers only
 runtime="$device|schedule/|model/|backend/|runtime/|braid/(model|machine|buffer|op|plan|session|conformance)\.h"
@@ -44,7 +44,7 @@ overlay="$graph|device/yaml|overlay/|schedule/program/glpk\.h|braid/(model|overl
 quantize="$upper|train/|quantize/|braid/quantize\.h"
 {
   check "$(sources src/base)" "$base"
-  check "$(sources src/client) $(find src/serve/wire -name 'wire_format.[ch]' 2>/dev/null)" 'client/|serve/wire/wire_format\.h|braid/client\.h' # libc alone
+  check "$(sources src/client) $(find src/serve -name wire_format.c 2>/dev/null)" 'client/|serve/wire/wire_format\.h|braid/client\.h' # libc alone
   check "$(sources src/tensor)" "$tensor"
   check "$(sources src/graph)" "$graph"
   check "$(sources src/model)" "$model"

@@ -125,11 +125,13 @@ int cli_list_policies(bool json);
 /* Prints the failure (braid_error_detail()) on standard error, with --json also as the document; returns the exit code.
  */
 int cli_fail(const cli_common *common, const char *command, braid_status status);
+int cli_exit_code(braid_status status); /* that of cli_fail */
 /* NO_MEMORY with its detail, for failures of malloc. */
 braid_status cli_no_memory(void);
 /* As cli_fail, for a failure detected by the command itself; printf format. */
 int cli_fail_text(const cli_common *common, const char *command, int code, const char *format, ...) BRAID_PRINTF(4, 5);
 void cli_start_log(const cli_common *common);
+void cli_mute_log(void);
 const braid_log *cli_log(void); /* silent until the log is started */
 /* Prints {"error": {"status": ..., "detail": ...}} on standard output. */
 void cli_print_error_json(const char *kind, const char *detail);

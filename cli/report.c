@@ -17,7 +17,7 @@ static void clear_line(void) {
   line_shown = false;
 }
 
-static int exit_code(braid_status status) {
+int cli_exit_code(braid_status status) {
   switch (status) {
   case BRAID_OK:
     return CLI_OK;
@@ -70,7 +70,7 @@ braid_status cli_no_memory(void) {
 
 int cli_fail(const cli_common *common, const char *command, braid_status status) {
   print_failure(common, command, braid_status_text(status), braid_error_detail());
-  return exit_code(status);
+  return cli_exit_code(status);
 }
 
 int cli_fail_text(const cli_common *common, const char *command, int code, const char *format, ...) {
@@ -100,6 +100,10 @@ static braid_log command_log;
 
 void cli_start_log(const cli_common *common) {
   command_log = (braid_log){print_log, (void *)(uintptr_t)common};
+}
+
+void cli_mute_log(void) {
+  command_log = (braid_log){0};
 }
 
 const braid_log *cli_log(void) {

@@ -1,12 +1,14 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "processes.h"
 #include "train_options.h"
 #include "training.h"
 
@@ -131,8 +133,23 @@ static braid_status choose_out(train_options *o) {
                     MOST_RUNS);
 }
 
+static bool on_quiet_step(void *context, const braid_train_progress *p) {
+  (void)context, (void)p;
+  return !cli_interrupted();
+}
+
+/* Without the others nothing can be written: what was trained last may be of two steps. */
+static braid_status blame_group(const train_options *o, braid_status status) {
+  if (status != BRAID_DEVICE_LOST || !o->group || !o->train.out_directory) return status;
+  char detail[512];
+  snprintf(detail, sizeof detail, "%s", braid_error_detail());
+  return braid_fail(status, "%s; --resume --out %s goes on from the newest checkpoint", detail, o->train.out_directory);
+}
+
 static braid_status run_trainer(const train_options *o, braid_trainer *trainer) {
   cli_json json;
+  if (braid_group_rank(o->group)) /* process 0 tells */
+    return blame_group(o, braid_trainer_run(trainer, on_quiet_step, NULL));
   watch w = {.options = o, .json = NULL};
   if (o->common.json) {
     if (!cli_json_begin(&json)) return cli_no_memory();
@@ -146,6 +163,7 @@ static braid_status run_trainer(const train_options *o, braid_trainer *trainer) 
   cli_progress_begin(&w.progress, "training");
   braid_status status = braid_trainer_run(trainer, on_step, &w);
   cli_progress_end(&w.progress);
+  status = blame_group(o, status);
   if (status == BRAID_CANCELLED && w.steered != BRAID_OK)
     status = braid_fail(w.steered, "%s; the checkpoint in %s is of what was trained before", w.detail,
                         o->train.out_directory);
@@ -242,16 +260,27 @@ static braid_status open_test(const train_options *o, const braid_dataset *data,
   return status;
 }
 
+/* Before what all processes do at the same time; what cannot be done together is refused. */
+static braid_status agree(train_options *o, braid_status status) {
+  if (status == BRAID_OK && o->group && (o->steering.given || o->find_rate))
+    status = braid_fail(BRAID_UNSUPPORTED, "%s is for one process, %d were started",
+                        o->find_rate ? "--find-lr" : "--policy", braid_group_size(o->group));
+  o->agreed = true;
+  return braid_group_agree(o->group, status);
+}
+
 static braid_status train_on(train_options *o, const braid_graph *model, braid_dataset *data, bool *began) {
   braid_dataset *test = NULL;
   braid_trainer *trainer = NULL;
   braid_status status = o->no_test ? BRAID_OK : open_test(o, data, &test);
-  if (status == BRAID_OK && !o->train.out_directory) status = choose_out(o);
+  bool tells = braid_group_rank(o->group) == 0;
+  if (status == BRAID_OK && !o->train.out_directory && tells) status = choose_out(o);
+  status = agree(o, status);
   if (status == BRAID_OK) status = braid_trainer_create(model, data, test, &o->train, &trainer);
-  if (status == BRAID_OK && o->source.seed_given && braid_trainer_resumed(trainer))
+  if (status == BRAID_OK && o->source.seed_given && braid_trainer_resumed(trainer) && tells)
     braid_log_write(cli_log(), BRAID_LOG_WARNING,
                     "--model-seed has no effect on a run that is resumed: the weights are the checkpoint's");
-  if (status == BRAID_OK) status = training_summarize(trainer, &o->train);
+  if (status == BRAID_OK && tells) status = training_summarize(trainer, &o->train);
   if (status == BRAID_OK && o->steering.given)
     status = cli_steering_begin(&o->steering, trainer, o->train.out_directory);
   *began = status == BRAID_OK;
@@ -273,6 +302,7 @@ static braid_status train(train_options *o, const braid_graph *model, bool *bega
   if (status == BRAID_OK && braid_dataset_get_info(data).table && !o->raw_columns)
     status = braid_standardize_input(model, data, &standardized);
   if (standardized) model = standardized;
+  if (status == BRAID_OK && o->find_rate && o->group) status = agree(o, status);
   if (status == BRAID_OK) status = o->find_rate ? find_rate(o, model, data, began) : train_on(o, model, data, began);
   if (data) braid_dataset_close(data);
   braid_graph_destroy(standardized);
@@ -281,18 +311,28 @@ static braid_status train(train_options *o, const braid_graph *model, bool *bega
   return status;
 }
 
+/* Threads that are made from here on inherit it. */
+static void yield_cpus(void) {
+  if (sched_setscheduler(0, SCHED_IDLE, &(struct sched_param){0}) != 0)
+    braid_log_write(cli_log(), BRAID_LOG_WARNING, "--idle: %s; training takes CPU time as any other program",
+                    strerror(errno));
+}
+
 int cli_train(int argc, char **argv) {
   train_options o = {.data = NULL};
   braid_train_options_init(&o.train);
   braid_rate_options_init(&o.rates);
   o.train.seed = 1;
-  cli_parse(&train_argp, argc, argv, &o);
+  cli_parse_together(&train_argp, argc, argv, &o);
   o.train.threads = o.place.threads;
   o.train.trace = o.place.trace;
   o.source.options.seed = o.source.options.seed ? o.source.options.seed : o.train.seed;
   cli_catch_interrupt();
+  if (o.idle) yield_cpus();
   braid_graph *model = NULL;
-  braid_status status = cli_open_registry(&o.place);
+  braid_status status = cli_join_processes(&o.group);
+  if (status == BRAID_OK) status = cli_open_registry(&o.place);
+  if (status == BRAID_OK && o.group) braid_registry_set_group(o.place.registry, o.group);
   if (status == BRAID_OK) status = cli_check_batch(&o.place, o.train.batch);
   o.train.registry = o.place.registry;
   o.train.devices = o.place.devices;
@@ -307,9 +347,8 @@ int cli_train(int argc, char **argv) {
     status = train(&o, model, &began);
     braid_graph_destroy(model);
   }
+  if (!o.agreed) status = braid_group_agree(o.group, status); /* the others learn of it where they agree */
   cli_close_registry(&o.place);
   free(o.made_out);
-  if (status == BRAID_OK) return CLI_OK;
-  int code = cli_fail(&o.common, "train", status);
-  return began && code == CLI_USAGE ? CLI_FAILED : code;
+  return cli_leave_processes(&o.common, "train", status, began, o.group);
 }

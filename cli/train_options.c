@@ -21,6 +21,8 @@ static const char doc[] =
     "set that nothing "
     "goes by "
     "(--best, --patience, --schedule plateau) may differ.\n"
+    "\nStarted by mpirun or srun, the processes train together: each takes its part of every batch, of which --batch "
+    "is the size for all of them, and process 0 writes and prints. In integers the bits are those of one process.\n"
     "\nExamples:\n"
     "  braid train models/glyphs.cfg --data builtin:glyphs --epochs 5 --out glyphs\n"
     "  braid train vgg.cfg --data cifar10:DIR,augment=crop+flip --epochs 20 \\\n"
@@ -30,7 +32,8 @@ static const char doc[] =
     "    --group 'fc.*:lr=1' --freeze '*' --out mine\n"
     "  braid train mlp.onnx --data csv:iris.csv,target=species --batch 16\n"
     "  braid train mlp.cfg --data idx:DIR --optimizer adamw --lr 0.001 --json\n"
-    "  braid train lenet.cfg --data idx:DIR --precision int8 --ledger lenet.ledger\n";
+    "  braid train lenet.cfg --data idx:DIR --precision int8 --ledger lenet.ledger\n"
+    "  mpirun -n 2 braid train vgg.cfg --data cifar10:DIR --batch 128 --out vgg\n";
 
 enum {
   KEY_DATA = CLI_FIRST_KEY,
@@ -81,6 +84,7 @@ enum {
   KEY_KEEP,
   KEY_CHECKPOINT,
   KEY_PLAN,
+  KEY_IDLE,
 };
 
 static const struct argp_option table[] = {
@@ -99,6 +103,10 @@ static const struct argp_option table[] = {
     {"ledger", KEY_LEDGER, "FILE", 0,
      "With --precision int8: write what every step computed to FILE, as a chain of hashes, for braid audit "
      "(docs/audit.md)",
+     1},
+    {"idle", KEY_IDLE, NULL, 0,
+     "Take only the CPU time that nothing else wants (Linux's SCHED_IDLE), as beside braid serve: whoever else has "
+     "work gets the CPU at once",
      1},
     {"best", KEY_BEST, NULL, 0, "Also write best.onnx, the model of the best epoch", 1},
     {"log-steps", KEY_LOG, "N", 0, "Write loss, accuracy and rate to the event file every N steps", 1},
@@ -480,6 +488,9 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
     return 0;
   case KEY_RESUME:
     t->resume = true;
+    return 0;
+  case KEY_IDLE:
+    o->idle = true;
     return 0;
   case KEY_LEDGER:
     if (strcmp(argument, "-") == 0)

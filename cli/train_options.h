@@ -13,14 +13,16 @@ typedef struct train_options {
   cli_steering steering;
   const char *data, *test;
   braid_train_options train;
-  bool no_test, replace_head, raw_columns;
+  bool no_test, replace_head, raw_columns, idle;
   braid_parameter_group groups[TRAIN_MOST_GROUPS];
   double class_weights[TRAIN_MOST_CLASSES], positive_weights[TRAIN_MOST_CLASSES];
   uint64_t given; /* one bit for each option */
   bool loss_given;
   bool find_rate; /* instead of training */
   braid_rate_options rates;
-  char *made_out; /* the default folder, removed if training does not start */
+  braid_group *group; /* of processes that train together; NULL: one trains */
+  bool agreed;        /* all of them have begun to train, or know that one cannot */
+  char *made_out;     /* the default folder, removed if training does not start */
 } train_options;
 
 extern const struct argp train_argp; /* input: train_options */

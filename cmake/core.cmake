@@ -9,7 +9,7 @@ foreach(room ${BRAID_CORE_ROOMS})
 endforeach()
 # What stands on other libraries; src/core/without.c says so where it is asked for.
 string(CONCAT left_out "_(test|bench|fuzz)\\.c$|/model/onnx/|/backend/cpu/onednn/|/runtime/conformance/conformance"
-  "|/backend/manycore/(estimate|networks)\\.c$|/device/(yaml|platform|plugin)\\.c$|/schedule/program/(glpk|solve)\\.c$")
+  "|/backend/manycore/(estimate|networks)\\.c$|/device/(yaml|platform|plugin|group/module)\\.c$|/schedule/program/(glpk|solve)\\.c$")
 list(FILTER BRAID_CORE_SOURCES EXCLUDE REGEX "${left_out}")
 list(APPEND BRAID_CORE_SOURCES ${CMAKE_SOURCE_DIR}/src/launch/options.c)
 include(cmake/isa.cmake)

@@ -7,6 +7,7 @@
 #include "braid/data.h"
 #include "braid/device.h"
 #include "braid/explore.h"
+#include "braid/group.h"
 #include "braid/ledger.h"
 #include "braid/log.h"
 #include "braid/manycore.h"

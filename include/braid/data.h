@@ -120,11 +120,14 @@ typedef struct braid_loader_options {
       keep_last; /* return the last, incomplete batch of an epoch, padded by repeating its first sample; else drop it */
   int threads;   /* 0: one */
   int depth;     /* batches prepared ahead; 0: 3 */
+  int64_t slice_first, slice_count; /* of every batch only these samples are read and given, with the same numbers as in
+                                       the whole one: for one of several processes. 0 and 0: all */
 } braid_loader_options;
 typedef struct braid_batch {
   const float *images;         /* batch, C, H, W */
   const int32_t *labels;       /* batch, where targets are classes; else NULL */
-  const int64_t *indices;      /* batch: index of each sample in the data set */
+  const int64_t *indices;      /* batch: index of each sample in the data set; of a slice with mixup, then those of
+                                  the other samples */
   const int32_t *mixed_labels; /* batch: with mixup, the labels of the other samples; else NULL */
   float mix;                   /* share of the first targets; 1 without mixup */
   int64_t count;               /* valid samples, <= batch */

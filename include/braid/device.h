@@ -97,6 +97,7 @@ typedef struct braid_operand {
 } braid_operand;
 
 struct braid_subgraph;
+struct braid_group;
 
 typedef struct braid_node_desc {
   const char *op, *name;
@@ -389,6 +390,10 @@ typedef struct braid_backend {
   /* Why enumerate finds no device: a sentence for people, which stays valid; NULL or "": there is nothing to say, or
    * there are some. [nothing to say] */
   const char *(*absence)(void);
+  /* Called once, after open: the group of processes that AllReduce nodes on this device reduce over (braid/group.h);
+   * NULL: none, they copy. It is valid until close. The runtime gives these nodes to a queue of their own where the
+   * device has two or more, so that they run beside its other kernels. [no kernel of the device is an AllReduce] */
+  void (*set_group)(void *device, struct braid_group *group);
 } braid_backend;
 
 /* --- registry ------------------------------------------------------------------------------------------------------

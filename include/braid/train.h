@@ -46,7 +46,7 @@ typedef struct braid_train_options {
   const char *devices, *place; /* as in braid_session_options */
   int threads;
   braid_registry *registry; /* as in braid_session_options; must outlive the trainer */
-  int64_t batch, epochs;
+  int64_t batch, epochs;    /* batch: of all processes together, where the registry has a group (braid/group.h) */
   uint64_t seed;
   braid_loss loss;
   double label_smoothing; /* for cross entropy; in [0, 1) */
@@ -140,7 +140,7 @@ typedef struct braid_train_progress {
                                            epoch_done and there is a test set */
 } braid_train_progress;
 /* Called after every step, during evaluation, and after every epoch. If it returns false, the trainer writes a
- * checkpoint and returns CANCELLED. */
+ * checkpoint and returns CANCELLED; of several processes all do, one step later. */
 typedef bool braid_train_callback(void *context, const braid_train_progress *progress);
 
 typedef struct braid_trainer braid_trainer;
@@ -150,7 +150,9 @@ typedef struct braid_trainer braid_trainer;
  * loss, with binary cross entropy a Sigmoid. `test` may be NULL; with BRAID_OUTPUT_LOSS the model is to take its last
  * batch too, of the samples that are left. Fails if the output directory is used by another run, is not a directory, or
  * cannot be written. When resuming, INVALID_ARGUMENT names the setting that differs from the checkpoint
- * (docs/training.md). The data sets must outlive the trainer. */
+ * (docs/training.md). The data sets must outlive the trainer.
+ * With a group all of its processes create the trainer and run it, with the same model, data and options; a failure of
+ * one before or between steps is returned by all (braid_group_failed_together). Process 0 writes and tests. */
 BRAID_API BRAID_MUST_CHECK braid_status braid_trainer_create(const braid_graph *model, braid_dataset *train,
                                                              braid_dataset *test, const braid_train_options *options,
                                                              braid_trainer **out);

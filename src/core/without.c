@@ -1,5 +1,6 @@
 /* What a core build (BRAID_CORE) does without, as functions that say so: the parts that stand on other libraries. */
 #include "backend/cpu/tables.h"
+#include "braid/group.h"
 #include "device/platform.h"
 #include "device/plugin.h"
 #include "model/model.h"
@@ -55,6 +56,12 @@ braid_status braid_plugin_open(const char *path, void **handle, const braid_back
   *handle = NULL;
   *backend = NULL;
   return without("plug-ins", path);
+}
+
+braid_status braid_group_load(const braid_allocator *allocator, const char *path, braid_group **out) {
+  (void)allocator;
+  *out = NULL;
+  return without("modules", path ? path : "libbraid_mpi.so");
 }
 
 void braid_plugin_close(void *handle) {

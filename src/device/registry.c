@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "base/try.h"
 #include "base/vector.h"
+#include "braid/group.h"
 #include "device/kernel_index.h"
 #include "device/platform.h"
 #include "device/plugin.h"
@@ -27,8 +28,9 @@ struct braid_registry {
   size_t count, capacity;
   braid_log log;
   braid_progress progress;
-  char *cache; /* a folder; NULL: none */
-  bool told;   /* atomic; that a device of it lacks something */
+  braid_group *group; /* NULL: none */
+  char *cache;        /* a folder; NULL: none */
+  bool told;          /* atomic; that a device of it lacks something */
   braid_platform *platform;
   braid_device_info *named; /* what of the platform can be opened; NULL until somebody asks for the list */
   size_t named_count;
@@ -123,6 +125,14 @@ void braid_registry_set_progress(braid_registry *registry, const braid_progress 
 
 const braid_progress *braid_registry_get_progress(const braid_registry *registry) {
   return registry ? &registry->progress : NULL;
+}
+
+void braid_registry_set_group(braid_registry *registry, braid_group *group) {
+  registry->group = group;
+}
+
+braid_group *braid_registry_get_group(const braid_registry *registry) {
+  return registry ? registry->group : NULL;
 }
 
 braid_status braid_registry_set_cache(braid_registry *registry, const char *folder) {
@@ -402,11 +412,12 @@ static braid_status open_at(braid_registry *registry, const char *name, const pl
   return braid_kernel_index_init(&device->kernels, registry->allocator, kernels, count);
 }
 
-/* Tells the device of the program's log and cache, and the log what the device lacks: once, since the work is done all
- * the same. */
+/* Tells the device of the program's group, log and cache, and the log what the device lacks: once, since the work is
+ * done all the same. */
 static braid_status set_host(braid_registry *registry, braid_device *device) {
   if (device->info.lacks[0] && !__atomic_exchange_n(&registry->told, true, __ATOMIC_RELAXED))
     braid_log_write(&registry->log, BRAID_LOG_WARNING, "%s: %s", device->info.name, device->info.lacks);
+  if (device->backend->set_group) device->backend->set_group(device->self, registry->group);
   if (!device->backend->set_host) return BRAID_OK;
   if (registry->cache) {
     braid_text path;

@@ -33,6 +33,8 @@ static const struct {
      {"IntegerAdd", "IntegerAveragePool", "IntegerBatchNormalization", "IntegerConv", "IntegerConvGradFilter",
       "IntegerConvGradInput", "IntegerDigest", "IntegerErrorSum", "IntegerInput", "IntegerMaxPool", "IntegerMomentum",
       "IntegerQuantize", "IntegerRelu", "IntegerScaleError", "IntegerSquaredError", "IntegerUpdate"}},
+    {"of several processes, after gradients",
+     {"AllReduce", "IntegerBatchNormalizationGradSums", "IntegerBatchNormalizationSums", "IntegerMagnitude"}},
     {"optimizer steps",
      {"AdamUpdate", "GradientGuard", "LossScaleUpdate", "SgdUpdate", "ai.onnx.preview.training.Adagrad",
       "ai.onnx.preview.training.Adam", "ai.onnx.preview.training.Momentum"}},

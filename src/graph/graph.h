@@ -95,6 +95,7 @@ enum {
   BRAID_OP_RANDOM = 2,      /* never folded */
   BRAID_OP_ELEMENTWISE = 4, /* output element i depends on element i of same-shaped inputs; any common layout will do */
   BRAID_OP_FUNCTION = 8,    /* of other ops: inference puts their nodes in its place (body.h), with their gradients */
+  BRAID_OP_COLLECTIVE = 32, /* waits for other processes: never folded, on a queue of its own */
   BRAID_OP_NARROW = 16      /* operands may be of narrow types (braid_dtype_is_narrow); of other ops none may */
 };
 

@@ -134,7 +134,7 @@ static braid_status fold_constant(braid_graph *graph, const braid_node *node) {
 }
 
 static bool can_fold(const braid_graph *graph, const braid_node *node) {
-  if (node->op->flags & BRAID_OP_RANDOM) return false;
+  if (node->op->flags & (BRAID_OP_RANDOM | BRAID_OP_COLLECTIVE)) return false;
   for (size_t i = 0; i < node->input_count; i++) {
     if (node->inputs[i] < 0) continue;
     const braid_value *value = &graph->values[node->inputs[i]];

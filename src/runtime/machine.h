@@ -20,11 +20,12 @@ typedef struct braid_machine_device {
 } braid_machine_device;
 
 /* A device's queues: one for its kernels, on separate memory others for what comes and what goes, so that all run side
- * by side and data that comes does not stand behind results that are not there yet. */
+ * by side and data that comes does not stand behind results that are not there yet; one for collectives. */
 typedef enum braid_queue_role {
   BRAID_QUEUE_KERNELS,
   BRAID_QUEUE_WRITES,
   BRAID_QUEUE_READS,
+  BRAID_QUEUE_GROUP, /* collectives, which wait for other processes while kernels run */
   BRAID_QUEUE_ROLES
 } braid_queue_role;
 

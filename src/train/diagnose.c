@@ -148,7 +148,7 @@ static braid_status look(braid_trainer *trainer, const braid_graph *graph, const
     const braid_node *node = value->producer >= 0 ? &graph->nodes[value->producer] : NULL;
     return not_finite(trainer, "layer", node ? node->name : value->name, node ? node->op->name : NULL);
   }
-  return not_finite(trainer, "loss", "", NULL);
+  return BRAID_OK;
 }
 
 static braid_status step_run(braid_trainer *trainer, const braid_graph *graph, const braid_batch *batch) {
@@ -179,7 +179,7 @@ static braid_status find_sample(const braid_trainer *trainer, const braid_batch 
   braid_status status = pixels && target ? BRAID_OK : BRAID_NO_MEMORY;
   if (status == BRAID_OK) status = braid_dataset_sample(trainer->train, *index, pixels, target);
   if (status == BRAID_OK && first_not_finite(pixels, count) < 0)
-    *index = batch->indices[trainer->options.batch - 1 - at];
+    *index = batch->indices[trainer->slice.group ? trainer->slice.count + at : trainer->options.batch - 1 - at];
   braid_free(trainer->allocator, pixels);
   braid_free(trainer->allocator, target);
   return status;
@@ -197,7 +197,7 @@ static bool weighs_nothing(const braid_train_options *o, const braid_batch *batc
 braid_status braid_trainer_diagnose(braid_trainer *trainer, const braid_batch *batch) {
   braid_dataset_info info = braid_dataset_get_info(trainer->train);
   int64_t per_sample = (int64_t)info.channels * info.height * info.width, sample;
-  int64_t at = first_not_finite(batch->images, trainer->options.batch * per_sample);
+  int64_t at = first_not_finite(batch->images, trainer->slice.count * per_sample);
   long long epoch = trainer->epoch + 1, step = trainer->epoch_step + 1;
   if (at >= 0) {
     BRAID_TRY(find_sample(trainer, batch, at / per_sample, &sample));
@@ -215,4 +215,8 @@ braid_status braid_trainer_diagnose(braid_trainer *trainer, const braid_batch *b
   braid_status status = step_run(trainer, graph, batch);
   braid_graph_destroy(graph);
   return status;
+}
+
+braid_status braid_trainer_blame_loss(const braid_trainer *trainer) {
+  return not_finite(trainer, "loss", "", NULL);
 }

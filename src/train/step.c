@@ -10,6 +10,7 @@
 #include "runtime/plan/resolve.h"
 #include "train/loss.h"
 #include "train/own_loss.h"
+#include "train/parallel/slice.h"
 #include "train/update.h"
 
 /* --- the model's ends ----------------------------------------------------------------------------------------------
@@ -169,9 +170,18 @@ static braid_status add_targets(braid_graph *graph, const char *name, const brai
 /* Streams of random numbers below this are the loader's. */
 enum { kFirstDropoutStream = 1 << 16, kMostHeads = 8 };
 
+/* The number of a process's first element: that of the whole batch's, where the samples are the first dimension; else
+ * one that no other process has. */
+static int64_t first_element(const braid_slice *slice, const braid_desc *desc) {
+  int64_t count = braid_desc_count(desc);
+  bool samples = desc->rank > 0 && desc->dims[0] == slice->count;
+  return samples ? count / slice->count * slice->first : count * slice->rank;
+}
+
 /* Every Dropout learns which step it is in, draws from a stream of its own, and takes the run's seed unless the model
  * gives it one. */
-static braid_status number_dropouts(braid_graph *graph, braid_value_id number, uint64_t seed) {
+static braid_status number_dropouts(braid_graph *graph, const braid_train_options *options, braid_value_id number) {
+  braid_slice slice = braid_slice_of(options);
   for (size_t i = 0; i < graph->node_count; i++) {
     braid_node *node = &graph->nodes[i];
     if (strcmp(node->op->name, "Dropout") != 0 || node->input_count != 3) continue;
@@ -182,8 +192,10 @@ static braid_status number_dropouts(braid_graph *graph, braid_value_id number, u
     node->inputs = inputs;
     node->input_count = 4;
     if (!braid_attr_has(&node->attrs, "seed"))
-      BRAID_TRY(braid_graph_set_int(graph, (braid_node_id)i, "seed", (int64_t)seed));
+      BRAID_TRY(braid_graph_set_int(graph, (braid_node_id)i, "seed", (int64_t)options->seed));
     BRAID_TRY(braid_graph_set_int(graph, (braid_node_id)i, "stream", kFirstDropoutStream + (int64_t)i));
+    int64_t first = slice.rank ? first_element(&slice, &graph->values[node->inputs[0]].desc) : 0;
+    if (first) BRAID_TRY(braid_graph_set_int(graph, (braid_node_id)i, "first", first));
   }
   return BRAID_OK;
 }
@@ -257,7 +269,7 @@ static braid_status mix_losses(braid_graph *graph, const braid_dataset_info *inf
                                const braid_loss_inputs *in, braid_value_id *loss) {
   braid_value_id targets, mix, other, by = 0;
   if (options->mixup <= 0) return BRAID_OK;
-  BRAID_TRY(add_targets(graph, "mixed_labels", info, options->batch, &targets));
+  BRAID_TRY(add_targets(graph, "mixed_labels", info, braid_slice_of(options).count, &targets));
   BRAID_TRY(add_input(graph, "mix", BRAID_F32, 0, NULL, &mix));
   BRAID_TRY(braid_loss_add(graph, options, info->target, in, targets, &other));
   BRAID_TRY(braid_graph_add_node(graph, "Sub", NULL, (braid_value_id[]){*loss, other}, 2, &by, 1, NULL));
@@ -271,7 +283,7 @@ static braid_status add_scalars(braid_graph *graph, const braid_train_options *o
   BRAID_TRY(add_input(graph, "step", BRAID_I64, 0, NULL, &in->update));
   braid_value_id number = in->update;
   BRAID_TRY(add_more_inputs(graph, options, in));
-  return number_dropouts(graph, number, options->seed);
+  return number_dropouts(graph, options, number);
 }
 
 /* Adds the losses of auxiliary classifiers, of the same targets. */
@@ -310,7 +322,7 @@ static braid_status build_loss(braid_graph *graph, const braid_dataset_info *inf
                       kMostHeads - 1);
   for (size_t i = 0; i < heads; i++) BRAID_TRY(scores_of(graph, i, info, places, entropy, &scores[i], &kind));
   graph->output_count = 0; /* the training step gives the loss and the scores instead */
-  BRAID_TRY(add_targets(graph, "labels", info, options->batch * places, &targets));
+  BRAID_TRY(add_targets(graph, "labels", info, braid_slice_of(options).count * places, &targets));
   BRAID_TRY(add_scalars(graph, options, in));
   BRAID_TRY(braid_loss_prepare(graph, options, scores[0], &losses));
   BRAID_TRY(braid_loss_add(graph, options, info->target, &losses, targets, &in->loss));
@@ -335,11 +347,12 @@ static braid_status step_build(braid_graph *graph, const braid_dataset_info *inf
   BRAID_TRY(braid_loss_check(options, info));
   if (options->precision != BRAID_FLOAT32) BRAID_TRY(braid_graph_set_precision(graph, options->precision));
   braid_update_inputs in = {.kept = -1, .last = -1, .average = -1};
+  int64_t batch = braid_slice_of(options).count;
   if (options->loss == BRAID_OUTPUT_LOSS) {
-    BRAID_TRY(braid_own_loss_bind(graph, info, options->batch));
+    BRAID_TRY(braid_own_loss_bind(graph, info, batch));
     BRAID_TRY(take_own_loss(graph, options, &in));
   } else {
-    BRAID_TRY(braid_bind_input(graph, info, options->batch));
+    BRAID_TRY(braid_bind_input(graph, info, batch));
     BRAID_TRY(build_loss(graph, info, places, options, &in));
   }
   return braid_add_update(graph, options, &in);

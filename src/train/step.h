@@ -3,7 +3,10 @@
 #define BRAID_TRAIN_STEP_H
 #include "braid/train.h"
 
-/* Inputs of the training graph in their order: images, targets (classes as int32 of the batch, else float32 of batch
+/* Of several processes that train together (parallel/slice.h) each has such a graph for its slice of the batch, which
+ * options.batch is the size of.
+ *
+ * Inputs of the training graph in their order: images, targets (classes as int32 of the batch, else float32 of batch
  * and classes), then scalars: the learning rate (float32) and the number of the batch (int64, 1-based, over the whole
  * run), which dropout draws by; with options.accumulate above 1 the number of the update (int64, 1-based), 0 for the
  * first batch of a step and 1 for the others (float32), and 1 for its last batch and 0 for the others (float32); with

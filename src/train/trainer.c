@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "base/try.h"
 #include "base/vector.h"
+#include "braid/group.h"
 #include "braid/model.h"
 #include "graph/trainable.h"
 #include "model/model.h"
@@ -23,6 +24,7 @@
 #include "train/monitor.h"
 #include "train/options.h"
 #include "train/own_loss.h"
+#include "train/parallel/peers.h"
 #include "train/report/report.h"
 #include "train/schedule.h"
 #include "train/update.h"
@@ -37,7 +39,9 @@ braid_status braid_trainer_seek(braid_trainer *trainer) {
                                   .shuffle = true,
                                   .augment = true,
                                   .mixup = trainer->options.mixup,
-                                  .label_noise = trainer->options.label_noise};
+                                  .label_noise = trainer->options.label_noise,
+                                  .slice_first = trainer->slice.first,
+                                  .slice_count = trainer->slice.group ? trainer->slice.count : 0};
   bool at_end = trainer->epoch_step == trainer->steps;
   int64_t first = at_end ? 0 : trainer->epoch_step * trainer->options.accumulate;
   return braid_loader_create(trainer->train, &loading, trainer->epoch + at_end, first, &trainer->loader);
@@ -85,10 +89,10 @@ static braid_status check_own_test(const braid_trainer *trainer) {
 
 /* Before the session is made, which takes longer. */
 static braid_status open_output(braid_trainer *trainer) {
+  if (trainer->options.out_directory || trainer->slice.group) BRAID_TRY(settings_describe(trainer));
   if (!trainer->options.out_directory) return BRAID_OK;
   BRAID_TRY(braid_trainer_check_names(trainer));
   BRAID_TRY(check_savable(trainer));
-  BRAID_TRY(settings_describe(trainer));
   return braid_output_open(trainer->allocator, trainer->log, trainer->options.out_directory, &trainer->output);
 }
 
@@ -153,6 +157,8 @@ static braid_status check_test(const braid_trainer *trainer) {
 static braid_status trainer_build(braid_trainer *trainer, const braid_graph *model) {
   const braid_train_options *o = &trainer->options;
   braid_dataset_info info = braid_dataset_get_info(trainer->train);
+  BRAID_TRY(braid_slice_check(o));
+  trainer->slice = braid_slice_of(o);
   trainer->steps = info.samples / o->batch / o->accumulate;
   if (trainer->steps < 1 && o->accumulate == 1)
     return braid_fail(BRAID_INVALID_ARGUMENT, "the data set has %lld samples, fewer than a batch of %lld",
@@ -171,15 +177,32 @@ static braid_status trainer_build(braid_trainer *trainer, const braid_graph *mod
   BRAID_TRY(o->precision == BRAID_INT8 ? braid_integer_build(trainer)
                                        : braid_step_graph(trainer->model, &info, o, &trainer->step));
   BRAID_TRY(check_own_test(trainer));
-  trainer->scores = braid_zalloc_array(trainer->allocator, (size_t)(o->batch * info.classes), sizeof(float));
+  trainer->scores =
+      braid_zalloc_array(trainer->allocator, (size_t)(trainer->slice.count * info.classes), sizeof(float));
   if (!trainer->scores) return BRAID_NO_MEMORY;
   BRAID_TRY(open_output(trainer));
   braid_session_options session = braid_trainer_place(trainer);
   session.training = true;
   session.loose_place = false;
   session.trace = o->trace;
-  BRAID_TRY(braid_session_create(trainer->step, &session, &trainer->session));
-  return begin_output(trainer);
+  return braid_session_create(trainer->step, &session, &trainer->session);
+}
+
+/* Where processes train together, all others write nothing. */
+static void trainer_init(braid_trainer *trainer, const braid_allocator *allocator, const braid_train_options *options,
+                         int rank) {
+  trainer->allocator = allocator;
+  trainer->options = *options;
+  trainer->digests.allocator = allocator;
+  trainer->log = rank ? NULL : braid_registry_get_log(options->registry);
+  if (rank) trainer->options.out_directory = trainer->options.ledger = trainer->options.trace = NULL;
+}
+
+/* Once all processes are there. */
+static braid_status trainer_begin(braid_trainer *trainer) {
+  BRAID_TRY(braid_peers_check(trainer));
+  BRAID_TRY(braid_peers_status(trainer, begin_output(trainer)));
+  return braid_peers_state(trainer);
 }
 
 braid_status braid_trainer_create(const braid_graph *model, braid_dataset *train, braid_dataset *test,
@@ -189,19 +212,21 @@ braid_status braid_trainer_create(const braid_graph *model, braid_dataset *train
 
 braid_status braid_trainer_make(const braid_graph *model, braid_dataset *train, braid_dataset *test,
                                 const braid_train_options *options, bool recorded, braid_trainer **out) {
+  braid_group *group = braid_registry_get_group(options->registry);
   *out = NULL;
-  BRAID_TRY(braid_train_options_check(options));
-  braid_trainer *trainer = braid_zalloc(model->allocator, sizeof *trainer);
-  if (!trainer) return BRAID_NO_MEMORY;
-  trainer->allocator = model->allocator;
-  trainer->options = *options;
-  trainer->recorded = recorded;
-  trainer->digests.allocator = model->allocator;
-  trainer->log = braid_registry_get_log(options->registry);
-  trainer->train = train;
-  trainer->test = test;
-  braid_status status = braid_train_options_own(trainer->allocator, &trainer->options);
-  if (status == BRAID_OK) status = trainer_build(trainer, model);
+  braid_status status = braid_train_options_check(options);
+  braid_trainer *trainer = status == BRAID_OK ? braid_zalloc(model->allocator, sizeof *trainer) : NULL;
+  if (status == BRAID_OK && !trainer) status = BRAID_NO_MEMORY;
+  if (trainer) {
+    trainer_init(trainer, model->allocator, options, braid_group_rank(group));
+    trainer->recorded = recorded;
+    trainer->train = train;
+    trainer->test = test;
+    status = braid_train_options_own(trainer->allocator, &trainer->options);
+    if (status == BRAID_OK) status = trainer_build(trainer, model);
+  }
+  status = braid_group_agree(group, status);
+  if (status == BRAID_OK) status = trainer_begin(trainer);
   if (status == BRAID_OK)
     *out = trainer;
   else
@@ -403,17 +428,19 @@ static void warn_of_same_losses(const braid_trainer *trainer) {
  * too: a run that is killed in between goes on with the test and the report. */
 static braid_status finish_epoch(braid_trainer *trainer, watcher *w) {
   braid_train_progress *progress = &w->progress;
+  bool tests = trainer->test && !trainer->slice.rank;
   keep(trainer);
   if (trainer->output && trainer->savable)
     note_side_failure(trainer, save_model(trainer, "model.onnx"), "the model was not written");
-  braid_status tested = trainer->test ? trainer_evaluate(trainer, w, &w->result) : BRAID_UNSUPPORTED;
-  if (tested == BRAID_CANCELLED) return tested;
+  braid_status tested = tests ? trainer_evaluate(trainer, w, &w->result) : BRAID_UNSUPPORTED;
+  BRAID_TRY(braid_peers_status(trainer, tested == BRAID_CANCELLED ? tested : BRAID_OK));
   progress->tested = progress->to_test = 0;
   progress->epoch_done = true;
   progress->test_loss = tested == BRAID_OK ? w->result.loss : NAN;
   progress->test_accuracy = tested == BRAID_OK ? w->result.accuracy : NAN;
   braid_status status = add_row(trainer, progress);
-  if (trainer->test) note_side_failure(trainer, tested, "the test failed");
+  if (status == BRAID_OK) status = braid_peers_row(trainer);
+  if (tests) note_side_failure(trainer, tested, "the test failed");
   if (status == BRAID_OK) {
     judge_epoch(trainer, progress);
     warn_of_same_losses(trainer);
@@ -478,7 +505,9 @@ braid_status braid_trainer_run(braid_trainer *trainer, braid_train_callback *cal
     int64_t start = braid_now_ns();
     double rate = braid_learning_rate(&trainer->options, &trainer->record,
                                       braid_trainer_steps_done(trainer) - only_test, trainer->steps);
-    if (!only_test) BRAID_TRY(braid_trainer_run_step(trainer, rate));
+    braid_status ran = only_test ? BRAID_OK : braid_trainer_run_step(trainer, rate);
+    if (ran == BRAID_CANCELLED) return cancelled(trainer); /* a process was told to stop after the step before */
+    if (ran != BRAID_OK) return ran;
     double took = (double)(braid_now_ns() - start) * 1e-9;
     trainer->step_seconds = only_test ? 0 : took;
     trainer->epoch_seconds += took;
@@ -489,12 +518,15 @@ braid_status braid_trainer_run(braid_trainer *trainer, braid_train_callback *cal
     braid_status status = BRAID_OK;
     bool ends_epoch = trainer->epoch_step == trainer->steps, due = is_checkpoint_due(trainer);
     if (ends_epoch || due) BRAID_TRY(braid_trainer_check_finite(trainer));
+    if (ends_epoch) BRAID_TRY(braid_peers_compare(trainer));
     if (ends_epoch)
       status = finish_epoch(trainer, &w);
     else if (due)
       keep(trainer);
-    if (status == BRAID_OK && callback && !callback(context, &w.progress) && !is_over(trainer))
-      status = BRAID_CANCELLED;
+    if (status == BRAID_OK && callback && !callback(context, &w.progress) && !is_over(trainer)) {
+      trainer->stopping = trainer->slice.group != NULL;
+      if (!trainer->stopping) status = BRAID_CANCELLED;
+    }
     braid_test_result_deinit(&w.result);
     if (status == BRAID_CANCELLED) return cancelled(trainer);
     if (status != BRAID_OK) return status;

@@ -6,16 +6,19 @@
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/output.h"
 #include "train/integer/digests.h"
+#include "train/parallel/slice.h"
 #include "train/record.h"
 #include "train/report/events.h"
 #include "train/step.h"
 
 struct braid_trainer {
   const braid_allocator *allocator;
-  const braid_log *log;                   /* the registry's; NULL: none */
-  braid_train_options options;            /* strings are copies */
-  braid_graph *model;                     /* trainable forward graph */
-  braid_graph *step;                      /* the training graph */
+  const braid_log *log;        /* the registry's; NULL: none */
+  braid_train_options options; /* strings are copies; of several processes, 0 alone has an output directory */
+  braid_slice slice;           /* of every batch, which is that of all processes together */
+  bool stopping;               /* this process was told to stop; the others learn it in the next step */
+  braid_graph *model;          /* trainable forward graph */
+  braid_graph *step;           /* the training graph */
   struct braid_integer_network *integers; /* what `step` is of; NULL: it is in floating point */
   braid_integer_digests digests;          /* of `step`; none without a recorder */
   struct braid_recorder *recorder;        /* makes lines of a ledger; NULL: there is none */
@@ -30,7 +33,7 @@ struct braid_trainer {
   bool resumed;   /* from a checkpoint */
   bool savable;   /* the model can be written as ONNX */
   braid_record record;
-  float *scores;             /* batch x classes, of the last step */
+  float *scores;             /* samples of the slice x classes, of the last step */
   int64_t epoch, epoch_step; /* next step to run */
   int64_t steps;             /* per epoch */
   double loss_sum, epoch_seconds;

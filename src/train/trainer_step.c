@@ -8,6 +8,7 @@
 #include "train/integer/network.h"
 #include "train/ledger/recorder.h"
 #include "train/ledger/writer.h"
+#include "train/parallel/peers.h"
 #include "train/trainer.h"
 
 static int64_t count_classes(const float *scores, const int32_t *labels, int64_t batch, int classes) {
@@ -32,7 +33,7 @@ static void count_batch(braid_trainer *trainer, const braid_batch *batch) {
   braid_dataset_info info = braid_dataset_get_info(trainer->train);
   if (trainer->options.loss == BRAID_OUTPUT_LOSS) return; /* there are no scores */
   const void *targets = batch->mix < 0.5f ? batch->mixed_targets : batch->targets;
-  int64_t samples = trainer->options.batch, labels = samples * info.classes;
+  int64_t samples = trainer->slice.count, labels = samples * info.classes;
   if (info.target == BRAID_TARGET_CLASS) {
     trainer->step_correct += count_classes(trainer->scores, targets, samples, info.classes);
     trainer->step_seen += samples;
@@ -42,10 +43,13 @@ static void count_batch(braid_trainer *trainer, const braid_batch *batch) {
   }
 }
 
-/* Data that cannot be read end the run; what was trained before is kept. */
+/* Data that cannot be read end the run; what was trained before is kept. Of several processes the data of one end that
+ * of all, and so does one that was told to stop. */
 static braid_status next_batch(braid_trainer *trainer, braid_batch *batch) {
   braid_status status = braid_loader_next(trainer->loader, batch);
-  if (status == BRAID_OK || !trainer->output) return status;
+  if (status == BRAID_OK && trainer->stopping) status = braid_fail(BRAID_CANCELLED, "told to stop");
+  status = braid_peers_status(trainer, status);
+  if (status == BRAID_OK || status == BRAID_CANCELLED || !trainer->output) return status;
   char detail[1024];
   snprintf(detail, sizeof detail, "%s", braid_error_detail());
   bool kept = braid_trainer_check_finite(trainer) == BRAID_OK && braid_trainer_save(trainer) == BRAID_OK;
@@ -65,6 +69,19 @@ static braid_status record_step(braid_trainer *trainer, const braid_batch *batch
 static int64_t sample_count(const braid_trainer *trainer) {
   braid_dataset_info info = braid_dataset_get_info(trainer->train);
   return (int64_t)info.channels * info.height * info.width;
+}
+
+/* The loss of all processes is not finite: the first that finds a reason among its samples says it. */
+static braid_status explain_loss(braid_trainer *trainer, const braid_batch *batch) {
+  BRAID_TRY(braid_peers_status(trainer, braid_trainer_diagnose(trainer, batch)));
+  return braid_trainer_blame_loss(trainer);
+}
+
+/* In integers: one would stand for what is no number. */
+static braid_status check_samples(braid_trainer *trainer, const braid_batch *batch) {
+  if (!trainer->integers) return BRAID_OK;
+  bool finite = braid_all_finite(batch->images, trainer->slice.count * sample_count(trainer));
+  return braid_peers_status(trainer, finite ? BRAID_OK : braid_trainer_diagnose(trainer, batch));
 }
 
 /* Part `part` of the step: one batch. What an epoch has beyond whole steps is passed over. */
@@ -94,10 +111,9 @@ static braid_status run_part(braid_trainer *trainer, int64_t part, double rate) 
   float loss;
   void *outputs[BRAID_STEP_OUTPUTS] = {&loss, trainer->scores};
   if (trainer->recorder) outputs[2] = braid_recorder_digests(trainer->recorder);
-  if (trainer->integers && !braid_all_finite(batch.images, o->batch * sample_count(trainer)))
-    return braid_trainer_diagnose(trainer, &batch); /* an integer would stand for it */
+  BRAID_TRY(check_samples(trainer, &batch));
   BRAID_TRY(braid_session_run(trainer->session, inputs, outputs));
-  if (!isfinite(loss)) return braid_trainer_diagnose(trainer, &batch);
+  if (!isfinite(loss)) return explain_loss(trainer, &batch);
   if (trainer->recorder) BRAID_TRY(record_step(trainer, &batch, &numbers, loss));
   trainer->step_loss += (double)loss / (double)o->accumulate;
   count_batch(trainer, &batch);
@@ -108,6 +124,7 @@ braid_status braid_trainer_run_step(braid_trainer *trainer, double rate) {
   trainer->step_loss = 0;
   trainer->step_correct = trainer->step_seen = 0;
   for (int64_t part = 0; part < trainer->options.accumulate; part++) BRAID_TRY(run_part(trainer, part, rate));
+  BRAID_TRY(braid_peers_counts(trainer));
   trainer->loss_sum += trainer->step_loss;
   trainer->correct += trainer->step_correct;
   trainer->seen += trainer->step_seen;

@@ -9,6 +9,7 @@
 #include "graph/onnx_dtype.h"
 #include "graph/precision.h"
 #include "train/copies.h"
+#include "train/parallel/slice.h"
 
 /* What building the update holds. */
 typedef struct update {
@@ -21,6 +22,9 @@ typedef struct update {
   size_t count;
   braid_value_id scale; /* of the loss; -1: none */
   bool scaled;          /* gradients still are */
+  braid_slice slice;
+  size_t given;               /* values that the graph had before */
+  braid_value_id loss_output; /* the step's */
 } update;
 
 static braid_status update_node(const update *u, const char *op, const braid_value_id *inputs, size_t count,
@@ -311,9 +315,11 @@ static braid_status add_averages(const update *u) {
 /* --- the whole -----------------------------------------------------------------------------------------------------
  */
 /* Divided by the number of batches in a step before it is differentiated, so that their gradients' sum is a mean, and
- * multiplied by the scale, so that gradients of 16 bits do not vanish. */
+ * multiplied by the process's part of the batch, for the same reason, and by the scale, so that gradients of 16 bits do
+ * not vanish. */
 static braid_status scale_loss(const update *u, braid_value_id *loss) {
   *loss = u->in.loss;
+  BRAID_TRY(braid_add_weight(u->graph, &u->slice, loss));
   if (u->scale >= 0) BRAID_TRY(update_node(u, "Mul", (braid_value_id[]){*loss, u->scale}, 2, loss));
   if (u->options->accumulate <= 1) return BRAID_OK;
   braid_value_id part;
@@ -387,17 +393,62 @@ static braid_status lower_step(update *u) {
   return BRAID_OK;
 }
 
+/* The loss is the mean over the samples of all processes; it is the step's output, and the guard. */
+static braid_status share_loss(update *u) {
+  braid_value_id loss = u->in.loss;
+  if (!u->slice.group) return BRAID_OK;
+  BRAID_TRY(update_cast(u, loss, BRAID_F32, &loss));
+  BRAID_TRY(braid_add_weight(u->graph, &u->slice, &loss));
+  BRAID_TRY(braid_add_all_reduce(u->graph, &u->slice, "sum", &loss, 1));
+  for (size_t i = 0; i < u->graph->output_count; i++)
+    if (u->graph->outputs[i] == u->loss_output) u->graph->outputs[i] = loss;
+  u->in.loss = u->guard = loss;
+  return BRAID_OK;
+}
+
+/* Sums of all processes; of 16 bits they are summed in 32. */
+static braid_status share_gradients(update *u) {
+  if (!u->slice.group) return BRAID_OK;
+  for (size_t i = 0; i < u->count; i++)
+    if (type_of(u, u->gradients[i]) != BRAID_F64)
+      BRAID_TRY(update_cast(u, u->gradients[i], BRAID_F32, &u->gradients[i]));
+  return braid_add_all_reduces(u->graph, &u->slice, u->gradients, u->count);
+}
+
+/* Running statistics of a normalization become the means of those of all processes. */
+static braid_status share_statistics(update *u) {
+  braid_graph *graph = u->graph;
+  size_t count = 0;
+  if (!u->slice.group) return BRAID_OK;
+  braid_value_id *next = braid_graph_arena_alloc(graph, 2 * (u->given + 1) * sizeof *next), *states = next + u->given;
+  if (!next) return BRAID_NO_MEMORY;
+  for (size_t i = 0; i < u->given; i++) {
+    const braid_value *value = &graph->values[i];
+    bool real = value->desc.dtype == BRAID_F32 || value->desc.dtype == BRAID_F64;
+    if (value->kind != BRAID_VALUE_STATE || value->next < 0 || !real) continue;
+    states[count] = (braid_value_id)i;
+    next[count++] = value->next;
+  }
+  for (size_t i = 0; i < count; i++) BRAID_TRY(braid_add_weight(graph, &u->slice, &next[i]));
+  BRAID_TRY(braid_add_all_reduces(graph, &u->slice, next, count));
+  for (size_t i = 0; i < count; i++) graph->values[states[i]].next = next[i];
+  return BRAID_OK;
+}
+
 static braid_status build_update(update *u) {
   const braid_train_options *options = u->options;
   BRAID_TRY(lower_step(u));
   BRAID_TRY(find_gradients(u));
+  BRAID_TRY(share_loss(u));
+  BRAID_TRY(share_gradients(u));
   if (options->accumulate > 1) BRAID_TRY(accumulate_gradients(u));
   BRAID_TRY(guard_gradients(u));
   if (options->clip_value > 0 || options->clip_norm > 0) BRAID_TRY(unscale_gradients(u));
   if (options->clip_value > 0) BRAID_TRY(clip_values(u));
   if (options->clip_norm > 0 && u->count) BRAID_TRY(clip_norm(u));
   BRAID_TRY(add_optimizers(u));
-  return options->average_decay > 0 ? add_averages(u) : BRAID_OK;
+  if (options->average_decay > 0) BRAID_TRY(add_averages(u));
+  return share_statistics(u);
 }
 
 static void list_parameters(update *u) {
@@ -411,6 +462,9 @@ static void list_parameters(update *u) {
 braid_status braid_add_update(braid_graph *graph, const braid_train_options *options,
                               const braid_update_inputs *inputs) {
   update u = {.graph = graph, .options = options, .in = *inputs, .guard = inputs->loss, .scale = -1};
+  u.slice = braid_slice_of(options);
+  u.loss_output = inputs->loss;
+  u.given = graph->value_count;
   BRAID_TRY(braid_check_groups(graph, options));
   size_t values = graph->value_count;
   u.parameters = braid_zalloc_array(graph->allocator, values, 3 * sizeof *u.parameters);

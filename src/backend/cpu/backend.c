@@ -26,7 +26,8 @@ typedef struct cpu_device {
   braid_memory_kind memory;
   const braid_kernel **kernels;
   size_t kernel_count;
-  braid_cpu_energy *energy; /* NULL: unknown */
+  braid_cpu_energy *energy;  /* NULL: unknown */
+  struct braid_group *group; /* NULL: none */
 } cpu_device;
 
 typedef struct cpu_buffer {
@@ -145,6 +146,10 @@ static void cpu_info(void *self, braid_device_info *info) {
   braid_cpu_describe_libraries(info);
 }
 
+static void cpu_set_group(void *self, struct braid_group *group) {
+  ((cpu_device *)self)->group = group;
+}
+
 static const braid_kernel *const *cpu_kernels(void *self, size_t *count) {
   const cpu_device *device = self;
   *count = device->kernel_count;
@@ -215,6 +220,7 @@ static braid_status cpu_prepare(void *self, const braid_kernel *kernel, const br
   braid_cpu_prepared *own;
   braid_status status = braid_cpu_prepare(device->allocator, kernel, node, &own, info);
   omp_set_num_threads(before);
+  if (status == BRAID_OK) own->group = device->group;
   *prepared = own;
   return status;
 }
@@ -287,8 +293,9 @@ static braid_status run_here(void *context, const braid_task *task) {
 /* In the queue's thread, which leads the device's team. */
 static braid_status run_queued(void *context, const braid_task *task) {
   const cpu_device *device = context;
-  if (task->kind != BRAID_TASK_KERNEL) return run_here(context, task);
-  bool alone = device->threads > 1 && ((const braid_cpu_prepared *)task->prepared)->node->threads == 1;
+  const braid_cpu_prepared *prepared = task->prepared;
+  if (task->kind != BRAID_TASK_KERNEL || prepared->kernel->waits) return run_here(context, task);
+  bool alone = device->threads > 1 && prepared->node->threads == 1;
   braid_cpu_team_begin(device->threads);
   if (alone) omp_set_num_threads(1);
   braid_status status = run_here(context, task);
@@ -367,4 +374,5 @@ const braid_backend braid_backend_cpu = {
     .concurrent_prepare = true,
     .marks_begun = true,
     .shares_prepared = true,
+    .set_group = cpu_set_group,
 };

@@ -12,6 +12,7 @@ typedef struct braid_cpu_args {
   const void *const *inputs; /* NULL: left out, or folded into the prepared kernel */
   void *const *outputs;      /* NULL: left out */
   void *workspace;           /* 64-byte aligned; there is an address even if none was asked for */
+  struct braid_group *group; /* of the device; NULL: none */
 } braid_cpu_args;
 
 /* `state` from create is kept by the backend from prepare to discard. */
@@ -31,6 +32,7 @@ typedef struct braid_cpu_kernel {
   /* Elements are moved by places that shapes alone determine: nothing is prepared or run for a node whose results are
    * empty, however large its other dimensions are. Other kernels run then too, for inputs may be wrong. */
   bool moves;
+  bool waits; /* for other processes, and computes next to nothing: without the device's team of threads */
 } braid_cpu_kernel;
 
 /* What kernels stand on: a library that is looked for when the program runs, or (load alone) the processor. */

@@ -100,6 +100,6 @@ braid_status braid_cpu_run(braid_cpu_prepared *prepared, void *workspace) {
   for (size_t i = 0; i < node->input_count; i++) prepared->inputs[i] = place_of(&node->inputs[i], prepared->inputs[i]);
   for (size_t i = 0; i < node->output_count; i++)
     prepared->outputs[i] = place_of(&node->outputs[i], prepared->outputs[i]);
-  braid_cpu_args args = {prepared->inputs, prepared->outputs, workspace ? workspace : nothing};
+  braid_cpu_args args = {prepared->inputs, prepared->outputs, workspace ? workspace : nothing, prepared->group};
   return prepared->kernel->run(node, prepared->state, &args);
 }

@@ -13,6 +13,7 @@ typedef struct braid_cpu_prepared {
   const void **inputs; /* input_count, filled before each run, but for those folded */
   void **outputs;      /* output_count */
   braid_query query;
+  struct braid_group *group;    /* of the device; NULL: none */
   void *folded[BRAID_PACKINGS]; /* packed constants of its own; NULL: they come with each run */
 } braid_cpu_prepared;
 

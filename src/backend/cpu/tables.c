@@ -45,6 +45,7 @@
   X(products_matmul)                                                                                                   \
   X(loops_softmax)                                                                                                     \
   X(plain_dropout)                                                                                                     \
+  X(plain_group)                                                                                                       \
   X(plain_integer)                                                                                                     \
   X(plain_integer_window)                                                                                              \
   X(plain_integer_norm)                                                                                                \

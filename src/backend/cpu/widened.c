@@ -156,7 +156,7 @@ static braid_status widened_run(const braid_node_desc *node, void *which, const 
   for (size_t i = 0; i < node->output_count; i++)
     outputs[i] = state->at[first + i] ? workspace + state->at[first + i] : args->outputs[i];
   braid_status status =
-      state->kernel->run(&state->node.desc, state->inner, &(braid_cpu_args){inputs, outputs, workspace});
+      state->kernel->run(&state->node.desc, state->inner, &(braid_cpu_args){inputs, outputs, workspace, args->group});
   for (size_t i = 0; status == BRAID_OK && i < node->output_count; i++) {
     const braid_desc *desc = &node->outputs[i].desc;
     if (state->at[first + i]) convert_all(BRAID_F32, desc->dtype, outputs[i], args->outputs[i], elements_of(desc));

@@ -2,7 +2,8 @@
  *
  * Inputs: data, ratio, training_mode and, of our own, the number of the step: which elements fall depends only on (the
  * attribute seed, the step, the attribute stream, the element), so a training that goes on from a checkpoint drops the
- * same ones. Training gives each node a stream of its own, and the run's seed where the model names none.
+ * same ones. Training gives each node a stream of its own, and the run's seed where the model names none. Elements are
+ * counted from the attribute first: a process that has a slice of a batch drops what one with the whole would.
  * DropoutGrad(dy, mask) has the attribute `scale`, 1 / (1 - ratio). */
 #include "base/try.h"
 #include "graph/gradient.h"

@@ -104,8 +104,14 @@ static braid_status infer_scale_error(const braid_infer *infer) {
   BRAID_TRY(check_one(infer, 2, BRAID_I32));
   BRAID_TRY(check_one(infer, 3, BRAID_I64));
   BRAID_TRY(check_range(infer, "bits", 2, 8));
+  BRAID_TRY(check_range(infer, "first", 0, INT64_MAX));
   BRAID_TRY(give_like(infer, 0, BRAID_I8, 0));
   return give_one(infer, 1, BRAID_I32);
+}
+
+static braid_status infer_magnitude(const braid_infer *infer) {
+  BRAID_TRY(check_type(infer, 0, BRAID_I32, BRAID_I64));
+  return give_one(infer, 0, braid_infer_input(infer, 0)->dtype);
 }
 
 static braid_status infer_update(const braid_infer *infer) {
@@ -248,12 +254,31 @@ static braid_status check_channels(const braid_infer *infer, size_t index, braid
   return braid_infer_fail(infer, "input %zu is not one number for each of %lld channels", index, (long long)x->dims[1]);
 }
 
-static braid_status check_normalized(const braid_infer *infer) {
+/* Two sums for each channel, of a batch of which the operands are a slice; its size is the attribute `batch`. */
+static braid_status check_sums(const braid_infer *infer, size_t index) {
+  const braid_desc *x = braid_infer_input(infer, 0), *sums = braid_infer_input(infer, index);
+  int64_t batch = braid_attr_int(&infer->node->attrs, "batch", 0), most = kMostPositions;
+  if (!sums) return BRAID_OK;
+  BRAID_TRY(check_type(infer, index, BRAID_I64, BRAID_I64));
+  if (sums->rank != 2 || sums->dims[0] != 2 || sums->dims[1] != x->dims[1])
+    return braid_infer_fail(infer, "input %zu is not two sums for each channel", index);
+  for (int i = 2; i < x->rank && x->dims[i] > 0; i++) most /= x->dims[i];
+  if (batch >= x->dims[0] && batch <= most) return BRAID_OK;
+  return braid_infer_fail(infer, "batch is %lld, not within the slice's %lld and %lld", (long long)batch,
+                          (long long)x->dims[0], (long long)most);
+}
+
+static braid_status check_channels_of(const braid_infer *infer) {
   const braid_desc *x = braid_infer_input(infer, 0);
   if (x->rank < 2) return braid_infer_fail(infer, "input 0 has no channels");
   int64_t count = braid_desc_count(x), channels = x->dims[1];
   if (channels > 0 && count / channels > kMostPositions)
     return braid_infer_fail(infer, "more than 2^24 elements in a channel");
+  return BRAID_OK;
+}
+
+static braid_status check_normalized(const braid_infer *infer) {
+  BRAID_TRY(check_channels_of(infer));
   BRAID_TRY(check_range(infer, "bits", 2, 8));
   return check_range(infer, "parameter_bits", 8, 16);
 }
@@ -265,6 +290,7 @@ static braid_status infer_batch_normalization(const braid_infer *infer) {
   BRAID_TRY(check_channels(infer, 2, braid_infer_input(infer, 1)->dtype, BRAID_NONE));
   BRAID_TRY(check_channels(infer, 3, BRAID_I32, BRAID_NONE));
   BRAID_TRY(check_channels(infer, 4, BRAID_I64, BRAID_NONE));
+  BRAID_TRY(check_sums(infer, 5));
   if (infer->node->output_count > 1 && !braid_attr_int(&infer->node->attrs, "training", 0))
     return braid_infer_fail(infer, "has more than one output, and is not in training");
   int64_t channels = braid_infer_input(infer, 0)->dims[1];
@@ -284,6 +310,7 @@ static braid_status infer_batch_normalization_grad(const braid_infer *infer) {
   BRAID_TRY(check_channels(infer, 3, BRAID_I8, BRAID_I16));
   BRAID_TRY(check_channels(infer, 4, BRAID_I32, BRAID_NONE));
   BRAID_TRY(check_channels(infer, 5, BRAID_I32, BRAID_NONE));
+  BRAID_TRY(check_sums(infer, 6));
   int64_t channels = braid_infer_input(infer, 0)->dims[1];
   BRAID_TRY(give_like(infer, 0, BRAID_I32, 0));
   BRAID_TRY(give_one(infer, 1, BRAID_I32));
@@ -293,6 +320,26 @@ static braid_status infer_batch_normalization_grad(const braid_infer *infer) {
     BRAID_TRY(give_one(infer, i + 1, BRAID_I64));
   }
   return BRAID_OK;
+}
+
+static braid_status give_sums(const braid_infer *infer) {
+  return braid_infer_output(infer, 0, BRAID_I64, 2, (int64_t[]){2, braid_infer_input(infer, 0)->dims[1]});
+}
+
+/* Of each channel the sum and the sum of squares. */
+static braid_status infer_norm_sums(const braid_infer *infer) {
+  BRAID_TRY(check_type(infer, 0, BRAID_I16, BRAID_I16));
+  BRAID_TRY(check_channels_of(infer));
+  return give_sums(infer);
+}
+
+/* Of each channel the sum of the errors, and of errors times normalized activations. */
+static braid_status infer_norm_grad_sums(const braid_infer *infer) {
+  BRAID_TRY(check_type(infer, 0, BRAID_I8, BRAID_I8));
+  BRAID_TRY(check_type(infer, 1, BRAID_I8, BRAID_I8));
+  BRAID_TRY(check_like(infer, 1, 0));
+  BRAID_TRY(check_channels_of(infer));
+  return give_sums(infer);
 }
 
 /* --- loss ----------------------------------------------------------------------------------------------------------
@@ -312,6 +359,7 @@ static braid_status infer_squared_error(const braid_infer *infer) {
 /* --- digest --------------------------------------------------------------------------------------------------------
  */
 static braid_status infer_digest(const braid_infer *infer) {
+  BRAID_TRY(check_range(infer, "first", 0, INT64_MAX));
   int64_t count = (int64_t)braid_infer_inputs(infer);
   for (size_t i = 0; i < (size_t)count; i++) {
     const braid_desc *desc = braid_infer_input(infer, i);
@@ -328,14 +376,17 @@ static const braid_op kOps[] = {
     {"IntegerAdd", 2, 2, 1, 1, 0, infer_two, NULL, NULL},
     {"IntegerAveragePool", 1, 1, 1, 1, 0, infer_average_pool, NULL, NULL},
     {"IntegerAveragePoolGrad", 1, 1, 1, 2, 0, infer_pool_grad, NULL, NULL},
-    {"IntegerBatchNormalization", 5, 5, 1, 6, 0, infer_batch_normalization, NULL, NULL},
-    {"IntegerBatchNormalizationGrad", 6, 6, 7, 7, 0, infer_batch_normalization_grad, NULL, NULL},
+    {"IntegerBatchNormalization", 5, 6, 1, 6, 0, infer_batch_normalization, NULL, NULL},
+    {"IntegerBatchNormalizationGrad", 6, 7, 7, 7, 0, infer_batch_normalization_grad, NULL, NULL},
+    {"IntegerBatchNormalizationGradSums", 2, 2, 1, 1, 0, infer_norm_grad_sums, NULL, NULL},
+    {"IntegerBatchNormalizationSums", 1, 1, 1, 1, 0, infer_norm_sums, NULL, NULL},
     {"IntegerConv", 2, 2, 1, 1, 0, infer_conv, integer_conv_macs, NULL},
     {"IntegerConvGradFilter", 2, 2, 2, 2, 0, infer_conv_grad_filter, integer_conv_macs, NULL},
     {"IntegerConvGradInput", 2, 2, 2, 2, 0, infer_conv_grad_input, integer_conv_macs, NULL},
     {"IntegerDigest", 1, -1, 1, 1, 0, infer_digest, NULL, NULL},
     {"IntegerErrorSum", 4, 4, 3, 3, 0, infer_error_sum, NULL, NULL},
     {"IntegerInput", 1, 1, 1, 1, 0, infer_input, NULL, NULL},
+    {"IntegerMagnitude", 1, 1, 1, 1, 0, infer_magnitude, NULL, NULL},
     {"IntegerMaxPool", 1, 1, 1, 2, 0, infer_max_pool, NULL, NULL},
     {"IntegerMaxPoolGrad", 2, 2, 1, 2, 0, infer_pool_grad, NULL, NULL},
     {"IntegerMomentum", 6, 6, 2, 2, 0, infer_momentum, NULL, NULL},

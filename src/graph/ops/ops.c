@@ -37,6 +37,7 @@
   X(roi)                                                                                                               \
   X(unique)                                                                                                            \
   X(dropout)                                                                                                           \
+  X(group)                                                                                                             \
   X(integer)
 
 #define DECLARE(family) extern const braid_op_family braid_ops_##family;

@@ -267,6 +267,11 @@ static braid_status plan_digest(const braid_launch_traits *traits, const braid_n
   return braid_launch_plan_end(&p);
 }
 
+static bool whole_match(const braid_node_desc *node, char *why, size_t why_bytes) {
+  if (braid_attr_int(node->attrs, "first", 0) == 0) return true;
+  return braid_launch_refuse(why, why_bytes, "a slice of a batch, whose elements do not count from 0");
+}
+
 static const braid_launch_kernel kInput = {.plan = plan_input}, kQuantize = {.plan = plan_quantize},
                                  kRelu = {.plan = plan_relu}, kReluGrad = {.plan = plan_relu_grad},
                                  kAdd = {.plan = plan_add}, kErrorSum = {.plan = plan_error_sum},
@@ -280,7 +285,7 @@ static const braid_kernel kKernels[] = {
      .in_place = 3,
      .layouts = braid_launch_samples_layouts,
      .implementation = &kAdd},
-    {.op = "IntegerDigest", .name = "integer_digest", .implementation = &kDigest},
+    {.op = "IntegerDigest", .name = "integer_digest", .match = whole_match, .implementation = &kDigest},
     {.op = "IntegerErrorSum",
      .name = "integer_error_sum",
      .layouts = braid_launch_samples_layouts,
@@ -304,6 +309,7 @@ static const braid_kernel kKernels[] = {
      .implementation = &kReluGrad},
     {.op = "IntegerScaleError",
      .name = "integer_scale_error",
+     .match = whole_match,
      .layouts = braid_launch_samples_layouts,
      .implementation = &kScaleError},
     {.op = "IntegerSquaredError", .name = "integer_squared_error", .implementation = &kSquaredError},

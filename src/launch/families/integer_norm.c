@@ -32,8 +32,12 @@ static channels channels_of(const braid_launch_traits *traits, const braid_node_
   return c;
 }
 
+/* Sums of a batch of which the operands are a slice come last. */
 static bool norm_match(const braid_node_desc *node, char *why, size_t why_bytes) {
-  bool training = braid_attr_int(node->attrs, "training", 0) != 0;
+  size_t own = node->output_count == 7 ? 6 : 5;
+  if (node->input_count > own && node->inputs[own].present)
+    return braid_launch_refuse(why, why_bytes, "sums of a batch over several processes");
+  bool training = own == 5 && braid_attr_int(node->attrs, "training", 0) != 0;
   if (!training || braid_desc_count(&node->inputs[0].desc) > 0) return true;
   return braid_launch_refuse(why, why_bytes, "a batch without elements");
 }
@@ -170,7 +174,10 @@ static const braid_kernel kKernels[] = {
      .match = norm_match,
      .in_place_more = {1u << 3, 1u << 4},
      .implementation = &kNorm},
-    {.op = "IntegerBatchNormalizationGrad", .name = "integer_batch_normalization_grad", .implementation = &kNormGrad},
+    {.op = "IntegerBatchNormalizationGrad",
+     .name = "integer_batch_normalization_grad",
+     .match = norm_match,
+     .implementation = &kNormGrad},
 };
 
 const braid_launch_family braid_launch_family_integer_norm = {kKernels, sizeof kKernels / sizeof *kKernels, false};

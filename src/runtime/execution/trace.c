@@ -127,8 +127,10 @@ static void add_names(const braid_trace *trace, braid_text *text) {
     braid_text_add_json(text, device->label);
     braid_text_add(text, device->info->modelled ? ",\"time\":\"modelled\"}},\n" : ",\"time\":\"measured\"}},\n");
   }
-  static const char *const kRoles[] = {
-      [BRAID_QUEUE_KERNELS] = "kernels", [BRAID_QUEUE_WRITES] = "writes", [BRAID_QUEUE_READS] = "reads"};
+  static const char *const kRoles[] = {[BRAID_QUEUE_KERNELS] = "kernels",
+                                       [BRAID_QUEUE_WRITES] = "writes",
+                                       [BRAID_QUEUE_READS] = "reads",
+                                       [BRAID_QUEUE_GROUP] = "group"};
   for (size_t q = 0; q < plan->queue_count; q++) {
     if (!plan->queues[q].used) continue;
     braid_text_printf(text,

@@ -1,7 +1,10 @@
 /* The order of nodes: the graph's own, or that of a list of the caller's (braid_session_options.place), but
  * - the node that computes a state's next value comes after all who read the old one, so that it can write over it;
  *   where that would close a circle the wish is dropped (share.c then copies at the end);
- * - without a list, such a node comes as soon as it can, because its inputs (gradients, mostly) die with it. */
+ * - without a list, such a node comes as soon as it can, because its inputs (gradients, mostly) die with it;
+ * - without a list, collectives come as soon as they can, and what takes their results after all else that is ready,
+ * the updates last: so kernels run while other processes are waited for. Costs play no part, and all processes have the
+ *   same order. */
 #include <string.h>
 
 #include "base/try.h"
@@ -18,6 +21,7 @@ typedef struct node_sorter {
   int32_t *first_edge;     /* per node */
   int32_t *needs, *wishes; /* per node: edges into it not yet satisfied */
   bool *updates, *done;
+  bool *late; /* per node: it takes what a collective gives */
   order_edge *edges;
   size_t edge_count;
   braid_node_id *heap;
@@ -25,16 +29,22 @@ typedef struct node_sorter {
   size_t *ranks;              /* per node: its place in the caller's list; NULL: there is none */
 } node_sorter;
 
-/* --- heap of ready nodes: by a list, or updates first, then the graph's order
+/* --- heap of ready nodes: by a list, or by urgency, then the graph's order
  * ----------------------------------------------------
  */
+static int urgency_of(const node_sorter *sorter, braid_node_id node) {
+  if (sorter->plan->graph->nodes[node].op->flags & BRAID_OP_COLLECTIVE) return 0;
+  if (sorter->late[node]) return sorter->updates[node] ? 4 : 3;
+  return sorter->updates[node] ? 1 : 2;
+}
+
 static bool before(const node_sorter *sorter, braid_node_id a, braid_node_id b) {
   if (sorter->ranks) {
     if (sorter->ranks[a] != sorter->ranks[b]) return sorter->ranks[a] < sorter->ranks[b];
-  } else if (sorter->updates[a] != sorter->updates[b]) {
-    return sorter->updates[a];
+    return a < b;
   }
-  return a < b;
+  int first = urgency_of(sorter, a), second = urgency_of(sorter, b);
+  return first != second ? first < second : a < b;
 }
 
 static void push(node_sorter *sorter, braid_node_id node) {
@@ -85,6 +95,19 @@ static void find_writers(const node_sorter *sorter, braid_node_id *writers) {
     writers[i] = next->producer;
     sorter->updates[next->producer] = true;
   }
+}
+
+/* Views stand for what they are of. */
+static void find_late(const node_sorter *sorter) {
+  const braid_plan *plan = sorter->plan;
+  const braid_graph *graph = plan->graph;
+  for (size_t i = 0; i < graph->node_count; i++)
+    for (size_t j = 0; !sorter->late[i] && j < graph->nodes[i].input_count; j++) {
+      braid_value_id id = graph->nodes[i].inputs[j];
+      const braid_value *root = id < 0 ? NULL : &graph->values[plan->roots[id]];
+      sorter->late[i] =
+          root && root->kind == BRAID_VALUE_RESULT && (graph->nodes[root->producer].op->flags & BRAID_OP_COLLECTIVE);
+    }
 }
 
 static void add_edges(node_sorter *sorter, const braid_node_id *writers) {
@@ -184,14 +207,16 @@ braid_status braid_plan_order(braid_plan *plan) {
   sorter.needs = braid_zalloc_array(allocator, count, sizeof *sorter.needs);
   sorter.wishes = braid_zalloc_array(allocator, count, sizeof *sorter.wishes);
   sorter.updates = braid_zalloc_array(allocator, count, sizeof *sorter.updates);
+  sorter.late = braid_zalloc_array(allocator, count, sizeof *sorter.late);
   sorter.done = braid_zalloc_array(allocator, count, sizeof *sorter.done);
   sorter.heap = braid_zalloc_array(allocator, count, sizeof *sorter.heap);
   sorter.edges = braid_zalloc_array(allocator, 2 * inputs, sizeof *sorter.edges);
-  bool allocated = writers && sorter.first_edge && sorter.needs && sorter.wishes && sorter.updates && sorter.done &&
-                   sorter.heap && sorter.edges && ranked == BRAID_OK;
+  bool allocated = writers && sorter.first_edge && sorter.needs && sorter.wishes && sorter.updates && sorter.late &&
+                   sorter.done && sorter.heap && sorter.edges && ranked == BRAID_OK;
   if (allocated) {
     for (size_t i = 0; i < count; i++) sorter.first_edge[i] = -1;
     find_writers(&sorter, writers);
+    find_late(&sorter);
     add_edges(&sorter, writers);
     sort(&sorter, plan->order);
   }
@@ -200,6 +225,7 @@ braid_status braid_plan_order(braid_plan *plan) {
   braid_free(allocator, sorter.needs);
   braid_free(allocator, sorter.wishes);
   braid_free(allocator, sorter.updates);
+  braid_free(allocator, sorter.late);
   braid_free(allocator, sorter.done);
   braid_free(allocator, sorter.heap);
   braid_free(allocator, sorter.edges);

@@ -173,13 +173,18 @@ static braid_status place_operands(braid_plan *plan, const braid_node *node, con
   return BRAID_OK;
 }
 
+static braid_queue_role role_of(const braid_plan *plan, const braid_node *node, const braid_placement *place) {
+  bool collective = (node->op->flags & BRAID_OP_COLLECTIVE) && plan->devices[place->device].info->max_queues > 1;
+  return collective ? BRAID_QUEUE_GROUP : BRAID_QUEUE_KERNELS;
+}
+
 static braid_status build_node(braid_plan *plan, braid_node_id id) {
   const braid_node *node = &plan->graph->nodes[id];
   const braid_placement *place = &plan->places[id];
   size_t count = node->input_count + node->output_count;
   braid_step step = {.kind = BRAID_STEP_KERNEL,
                      .device = place->device,
-                     .queue = braid_queue_index(place->device, BRAID_QUEUE_KERNELS),
+                     .queue = braid_queue_index(place->device, role_of(plan, node, place)),
                      .node = id,
                      .label = node->name,
                      .op = node->op->name,
@@ -444,6 +449,7 @@ static bool runs_on_host(const braid_plan *plan, double *seconds) {
     const braid_node *node = &graph->nodes[i];
     if (plan->places[i].device < 0) continue;
     if ((device >= 0 && plan->places[i].device != device) || plan->places[i].region) return false;
+    if (node->op->flags & BRAID_OP_COLLECTIVE) return false;
     device = plan->places[i].device;
     double bytes = (double)bytes_of(graph, node->inputs, node->input_count) +
                    (double)bytes_of(graph, node->outputs, node->output_count);

@@ -141,7 +141,8 @@ static void view_waits(const braid_snapshot *snapshot, const queue_index *index,
 static const char *queue_name(const braid_step_row *step) {
   static const char *const kRoles[BRAID_QUEUE_ROLES] = {[BRAID_QUEUE_KERNELS] = "",
                                                         [BRAID_QUEUE_WRITES] = ", its queue for writes",
-                                                        [BRAID_QUEUE_READS] = ", its queue for reads"};
+                                                        [BRAID_QUEUE_READS] = ", its queue for reads",
+                                                        [BRAID_QUEUE_GROUP] = ", its queue for collectives"};
   return step->queue >= 0 ? kRoles[step->queue % BRAID_QUEUE_ROLES] : "";
 }
 

@@ -33,6 +33,8 @@ struct braid_loader {
   size_t sample_floats, scratch_floats, target_bytes;
   braid_target_kind target;
   int classes;
+  int64_t rows;   /* samples of a batch that are given */
+  bool partnered; /* a slice, with mixup: behind them lie the samples that they are mixed with */
   slot *slots;
   float **scratch; /* one per thread */
   braid_thread threads[kMaxThreads];
@@ -67,9 +69,10 @@ static int64_t shuffled(const braid_loader *loader, int64_t epoch, int64_t posit
 
 /* --- filling -------------------------------------------------------------------------------------------------------
  */
-static braid_status fill_sample(braid_loader *loader, slot *s, int64_t epoch, int64_t step, int64_t at,
+/* Row `at` of the slot becomes sample `within` of the batch. */
+static braid_status fill_sample(braid_loader *loader, slot *s, int64_t epoch, int64_t step, int64_t at, int64_t within,
                                 float *scratch) {
-  int64_t position = step * loader->options.batch + at;
+  int64_t position = step * loader->options.batch + within;
   bool padding = position >= loader->samples;
   float *pixels = s->images + (size_t)at * loader->sample_floats;
   uint8_t *target = s->targets + (size_t)at * loader->target_bytes;
@@ -109,12 +112,31 @@ static void mix_samples(const braid_loader *loader, slot *s, int64_t epoch, int6
   }
 }
 
+/* The same for a slice, whose partners lie behind it; a sample that is its own partner stays. */
+static void mix_slice(const braid_loader *loader, slot *s, int64_t epoch, int64_t step) {
+  const braid_loader_options *o = &loader->options;
+  float mix = (float)braid_augment_mix(o->mixup, o->seed, (uint32_t)epoch, (uint64_t)step);
+  size_t rows = (size_t)loader->rows;
+  s->mix = mix;
+  memcpy(s->mixed_targets, s->targets + rows * loader->target_bytes, rows * loader->target_bytes);
+  for (size_t at = 0; at < rows; at++) {
+    float *one = s->images + at * loader->sample_floats, *other = one + rows * loader->sample_floats;
+    bool own = 2 * (o->slice_first + (int64_t)at) + 1 == o->batch;
+    for (size_t i = 0; !own && i < loader->sample_floats; i++) one[i] = mix * one[i] + (1 - mix) * other[i];
+  }
+}
+
 static void batch_fill(braid_loader *loader, slot *s, int64_t number, float *scratch) {
-  int64_t epoch = number / loader->steps, step = number % loader->steps;
+  int64_t epoch = number / loader->steps, step = number % loader->steps, first = loader->options.slice_first;
   s->status = BRAID_OK;
-  for (int64_t at = 0; at < loader->options.batch && s->status == BRAID_OK; at++)
-    s->status = fill_sample(loader, s, epoch, step, at, scratch);
-  if (s->status == BRAID_OK && loader->options.mixup > 0) mix_samples(loader, s, epoch, step);
+  for (int64_t at = 0; at < loader->rows && s->status == BRAID_OK; at++) {
+    s->status = fill_sample(loader, s, epoch, step, at, first + at, scratch);
+    if (s->status == BRAID_OK && loader->partnered)
+      s->status =
+          fill_sample(loader, s, epoch, step, loader->rows + at, loader->options.batch - 1 - first - at, scratch);
+  }
+  if (s->status == BRAID_OK && loader->options.mixup > 0)
+    (loader->partnered ? mix_slice : mix_samples)(loader, s, epoch, step);
   if (s->status != BRAID_OK) snprintf(s->detail, sizeof s->detail, "%s", braid_error_detail());
 }
 
@@ -149,6 +171,9 @@ static braid_status loader_check(const braid_loader_options *o, int64_t samples)
                       o->threads, o->depth, kMaxThreads, kMaxDepth);
   if (!(o->mixup >= 0) || o->mixup > 1e6 || !(o->label_noise >= 0 && o->label_noise <= 1))
     return braid_fail(BRAID_INVALID_ARGUMENT, "mixup must be from 0 to 1e6, label noise from 0 to 1");
+  if (o->slice_first < 0 || o->slice_count < 0 || o->slice_first > o->batch - o->slice_count ||
+      (!o->slice_count && o->slice_first) || (o->slice_count && o->keep_last))
+    return braid_fail(BRAID_INVALID_ARGUMENT, "a slice is of some samples of a whole batch");
   if (o->mixup > 0 && o->keep_last)
     return braid_fail(BRAID_INVALID_ARGUMENT, "mixup is of whole batches: the last one can't be kept");
   if (!o->keep_last && samples < o->batch)
@@ -169,7 +194,7 @@ static braid_status check_start(int64_t steps, int64_t epoch, int64_t step, int6
 }
 
 static braid_status make_slots(braid_loader *loader) {
-  size_t batch = (size_t)loader->options.batch;
+  size_t batch = (size_t)loader->rows * (loader->partnered ? 2 : 1);
   loader->slots = braid_zalloc_array(loader->allocator, (size_t)loader->options.depth, sizeof *loader->slots);
   loader->scratch = braid_zalloc_array(loader->allocator, (size_t)loader->options.threads, sizeof *loader->scratch);
   if (!loader->slots || !loader->scratch) return BRAID_NO_MEMORY;
@@ -218,6 +243,8 @@ braid_status braid_loader_create(braid_dataset *dataset, const braid_loader_opti
   if (!loader->options.depth) loader->options.depth = kDefaultDepth;
   if (loader->options.depth < 2) loader->options.depth = 2; /* one is read while the next is made */
   loader->steps = steps;
+  loader->rows = options->slice_count ? options->slice_count : options->batch;
+  loader->partnered = options->slice_count && options->mixup > 0;
   loader->sample_floats = (size_t)info.channels * (size_t)info.height * (size_t)info.width;
   loader->scratch_floats = braid_dataset_scratch(dataset);
   loader->target_bytes = braid_dataset_target_bytes(dataset);
@@ -281,7 +308,7 @@ braid_status braid_loader_next(braid_loader *loader, braid_batch *batch) {
                          .mixed_targets = s->mixed_targets,
                          .mix = s->mix,
                          .indices = s->indices,
-                         .count = left < loader->options.batch ? left : loader->options.batch,
+                         .count = left < loader->rows ? left : loader->rows,
                          .epoch = epoch,
                          .step = step};
   return BRAID_OK;

@@ -10,6 +10,7 @@ typedef struct braid_integer_digest {
   const char *layer, *op; /* the network's, and the ops table's */
   size_t output;
   size_t place; /* in the step's output */
+  bool split;   /* a process's is a part of the whole's, which is the sum of all; else all processes have the same */
 } braid_integer_digest;
 
 typedef struct braid_integer_digests {
@@ -21,9 +22,11 @@ typedef struct braid_integer_digests {
 } braid_integer_digests;
 
 /* Notes the results of a node that was added last; large ones get their digest here, so that their memory is free again
- * as soon as without one. Ops that are none of training in integers are passed over. */
+ * as soon as without one. Ops that are none of training in integers are passed over. `results`: stand for the node's
+ * outputs, where other processes have a part in them. `first`: the number in the batch of the first sample here. */
 BRAID_MUST_CHECK braid_status braid_integer_digests_note(braid_integer_digests *digests, braid_graph *graph,
-                                                         braid_node_id node, const char *layer);
+                                                         braid_node_id node, const char *layer,
+                                                         const braid_value_id *results, int64_t first);
 /* Adds one output to the graph, int32 of digests->count. */
 BRAID_MUST_CHECK braid_status braid_integer_digests_end(braid_integer_digests *digests, braid_graph *graph);
 void braid_integer_digests_deinit(braid_integer_digests *digests);

@@ -1,4 +1,5 @@
 #include "train/integer/network.h"
+#include "train/parallel/slice.h"
 
 #include <math.h>
 #include <string.h>
@@ -390,7 +391,7 @@ braid_status braid_integer_network_create(const braid_graph *model, const braid_
   net->gradient_bits = options->gradient_bits;
   net->error_bits = options->error_bits;
   builder b = {.net = net, .options = options};
-  braid_status status = read_graph(&b, model, info, options->batch);
+  braid_status status = read_graph(&b, model, info, braid_slice_of(options).count);
   net->input_shift = find_input_shift(net, normalized);
   if (status == BRAID_OK && !options->draw_weights) net->norm_places = braid_integer_find_norm_places(net, NULL, NULL);
   braid_free(net->allocator, b.uses);

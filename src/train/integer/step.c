@@ -6,6 +6,7 @@
 #include "graph/integer.h"
 #include "graph/onnx_dtype.h"
 #include "train/integer/network.h"
+#include "train/parallel/slice.h"
 #include "train/update.h"
 
 enum { kNormSlower = 3, kMostOutputs = 7 };
@@ -38,18 +39,46 @@ typedef struct emitter {
   bool backward;
   braid_integer_digests *digests; /* NULL: none */
   const char *layer;              /* whose nodes are emitted */
+  braid_slice slice;
 } emitter;
 
 /* --- nodes ---------------------------------------------------------------------------------------------------------
  */
-/* `outputs` may lie over `inputs`. */
-static braid_status emit(emitter *e, const char *op, const char *name, const braid_value_id *inputs, size_t input_count,
-                         braid_value_id *outputs, size_t output_count, braid_node_id *node) {
+/* A node whose results are recorded later, by record_results, or not at all. `outputs` may lie over `inputs`. */
+static braid_status emit_silently(emitter *e, const char *op, const char *name, const braid_value_id *inputs,
+                                  size_t input_count, braid_value_id *outputs, size_t output_count,
+                                  braid_node_id *node) {
   braid_value_id results[kMostOutputs] = {0};
   BRAID_TRY(braid_graph_add_node(e->graph, op, name, inputs, input_count, results, output_count, node));
   memcpy(outputs, results, output_count * sizeof *outputs);
   e->graph->nodes[*node].backward = e->backward;
-  return e->digests ? braid_integer_digests_note(e->digests, e->graph, *node, e->layer) : BRAID_OK;
+  return BRAID_OK;
+}
+
+/* `results`: those of all processes, where the node's own are those of one. */
+static braid_status record_results(emitter *e, braid_node_id node, const braid_value_id *results) {
+  if (!e->digests) return BRAID_OK;
+  return braid_integer_digests_note(e->digests, e->graph, node, e->layer, results, e->slice.first);
+}
+
+static braid_status emit(emitter *e, const char *op, const char *name, const braid_value_id *inputs, size_t input_count,
+                         braid_value_id *outputs, size_t output_count, braid_node_id *node) {
+  BRAID_TRY(emit_silently(e, op, name, inputs, input_count, outputs, output_count, node));
+  return record_results(e, *node, outputs);
+}
+
+/* The number becomes that of the whole batch, from all processes: a sum, or the or of magnitudes. */
+static braid_status share(emitter *e, const char *reduction, braid_value_id *value) {
+  return braid_add_all_reduce(e->graph, &e->slice, reduction, value, 1);
+}
+
+/* As emit, with a raw error and its magnitude, output `magnitude`, among the results. */
+static braid_status emit_error(emitter *e, const char *op, const char *name, const braid_value_id *inputs,
+                               size_t input_count, braid_value_id *outputs, size_t output_count, size_t magnitude,
+                               braid_node_id *node) {
+  BRAID_TRY(emit_silently(e, op, name, inputs, input_count, outputs, output_count, node));
+  if (magnitude < output_count) BRAID_TRY(share(e, "or", &outputs[magnitude]));
+  return record_results(e, *node, outputs);
 }
 
 /* The attributes of the model's node: windows, groups. */
@@ -97,9 +126,23 @@ static braid_status add_statistic(emitter *e, braid_value_id model, braid_dtype 
   return status;
 }
 
+/* Of several processes, a normalization's sums over the whole batch, as one more operand. */
+static braid_status share_sums(emitter *e, const char *op, const braid_value_id *of, size_t of_count,
+                               braid_value_id *inputs, size_t *count) {
+  braid_node_id node;
+  if (!e->slice.group) return BRAID_OK;
+  BRAID_TRY(emit_silently(e, op, NULL, of, of_count, &inputs[*count], 1, &node));
+  return share(e, "sum", &inputs[(*count)++]);
+}
+
+static braid_status set_batch(emitter *e, braid_node_id node) {
+  return e->slice.group ? braid_graph_set_int(e->graph, node, "batch", e->slice.batch) : BRAID_OK;
+}
+
 static braid_status emit_norm(emitter *e, const braid_integer_layer *layer, layer_values *v, braid_value_id x,
                               braid_value_id *y) {
-  braid_value_id inputs[5] = {x}, outputs[6];
+  braid_value_id inputs[6] = {x}, outputs[6];
+  size_t count = 5;
   braid_tensor *tensor;
   braid_node_id node;
   BRAID_TRY(braid_integer_gamma(e->net, layer, e->options->draw_weights, &tensor));
@@ -109,7 +152,9 @@ static braid_status emit_norm(emitter *e, const braid_integer_layer *layer, laye
   BRAID_TRY(add_statistic(e, layer->mean, BRAID_I32, 0, &inputs[3]));
   BRAID_TRY(add_statistic(e, layer->variance, BRAID_I64, (int64_t)1 << 32, &inputs[4]));
   const char *name = e->layer = e->net->graph->nodes[layer->norm_node].name;
-  BRAID_TRY(emit(e, "IntegerBatchNormalization", name, inputs, 5, outputs, 6, &node));
+  BRAID_TRY(share_sums(e, "IntegerBatchNormalizationSums", &x, 1, inputs, &count));
+  BRAID_TRY(emit(e, "IntegerBatchNormalization", name, inputs, count, outputs, 6, &node));
+  BRAID_TRY(set_batch(e, node));
   BRAID_TRY(braid_graph_set_int(e->graph, node, "bits", e->net->activation_bits));
   BRAID_TRY(braid_graph_set_int(e->graph, node, "parameter_bits", e->net->gradient_bits));
   BRAID_TRY(braid_graph_set_int(e->graph, node, "relu", layer->relu));
@@ -213,15 +258,17 @@ typedef struct scaled {
   braid_value_id error, exponent;
 } scaled;
 
-/* `stream`: of the random numbers that round it. */
+/* `stream`: of the random numbers that round it. `desc`: of the error. */
 static braid_status scale_error(emitter *e, const braid_value_id raw[2], braid_value_id exponent, int64_t offset,
-                                uint32_t stream, scaled *out) {
+                                uint32_t stream, const braid_desc *desc, scaled *out) {
   braid_value_id inputs[] = {raw[0], raw[1], exponent, e->step}, outputs[2];
   braid_node_id node;
   BRAID_TRY(emit(e, "IntegerScaleError", NULL, inputs, 4, outputs, 2, &node));
   BRAID_TRY(braid_graph_set_int(e->graph, node, "bits", e->net->error_bits));
   BRAID_TRY(braid_graph_set_int(e->graph, node, "offset", offset));
   *out = (scaled){outputs[0], outputs[1]};
+  int64_t first = desc->dims[0] > 0 ? e->slice.first * (braid_desc_count(desc) / desc->dims[0]) : 0;
+  if (first) BRAID_TRY(braid_graph_set_int(e->graph, node, "first", first));
   BRAID_TRY(braid_graph_set_int(e->graph, node, "seed", (int64_t)e->options->seed));
   return braid_graph_set_int(e->graph, node, "stream", stream);
 }
@@ -234,7 +281,7 @@ static uint32_t stream_of_value(const emitter *e, braid_value_id model) {
 static braid_status scale_tensor_error(emitter *e, size_t tensor, const braid_value_id raw[2], braid_value_id exponent,
                                        int64_t offset, scaled *out) {
   uint32_t stream = stream_of_value(e, e->net->values[tensor]) + e->tensors[tensor].rounded++;
-  return scale_error(e, raw, exponent, offset, stream, out);
+  return scale_error(e, raw, exponent, offset, stream, tensor_desc(e, tensor), out);
 }
 
 /* Another reader's error joins those of `tensor`. */
@@ -244,8 +291,9 @@ static braid_status give_error(emitter *e, size_t tensor, scaled error) {
   if (v->error >= 0) {
     braid_value_id outputs[3];
     braid_node_id node;
-    BRAID_TRY(emit(e, "IntegerErrorSum", NULL, (braid_value_id[]){v->error, v->exponent, error.error, error.exponent},
-                   4, outputs, 3, &node));
+    BRAID_TRY(emit_error(e, "IntegerErrorSum", NULL,
+                         (braid_value_id[]){v->error, v->exponent, error.error, error.exponent}, 4, outputs, 3, 1,
+                         &node));
     BRAID_TRY(scale_tensor_error(e, tensor, outputs, outputs[2], 0, &error));
   }
   v->error = error.error;
@@ -269,7 +317,7 @@ static braid_status add_momentum(emitter *e, braid_value_id parameter, braid_val
 static braid_status emit_momentum(emitter *e, braid_value_id parameter, const gradient *g, braid_value_id *next,
                                   braid_node_id *node) {
   braid_value_id momentum, outputs[2];
-  int64_t batch = tensor_desc(e, 0)->dims[0];
+  int64_t batch = e->slice.batch;
   int decay = g->decays ? braid_integer_decay(e->options->weight_decay) : 0;
   BRAID_TRY(add_momentum(e, parameter, &momentum));
   BRAID_TRY(emit(e, "IntegerMomentum", NULL,
@@ -301,11 +349,14 @@ static braid_status emit_update(emitter *e, braid_value_id parameter, const grad
 
 static braid_status norm_backward(emitter *e, const braid_integer_layer *layer, const layer_values *v, scaled *error) {
   braid_value_id outputs[7];
+  braid_value_id inputs[7] = {error->error, error->exponent, v->normalized, v->gamma, v->multiplier, v->places};
   braid_node_id node;
+  size_t count = 6;
   e->layer = e->net->graph->nodes[layer->norm_node].name;
-  BRAID_TRY(emit(e, "IntegerBatchNormalizationGrad", NULL,
-                 (braid_value_id[]){error->error, error->exponent, v->normalized, v->gamma, v->multiplier, v->places},
-                 6, outputs, 7, &node));
+  BRAID_TRY(share_sums(e, "IntegerBatchNormalizationGradSums", (braid_value_id[]){error->error, v->normalized}, 2,
+                       inputs, &count));
+  BRAID_TRY(emit_error(e, "IntegerBatchNormalizationGrad", NULL, inputs, count, outputs, 7, 1, &node));
+  BRAID_TRY(set_batch(e, node));
   BRAID_TRY(braid_graph_set_int(e->graph, node, "bits", e->net->activation_bits));
   BRAID_TRY(braid_graph_set_int(e->graph, node, "parameter_bits", e->net->gradient_bits));
   int64_t bits = e->net->activation_bits;
@@ -315,20 +366,40 @@ static braid_status norm_backward(emitter *e, const braid_integer_layer *layer, 
       emit_update(e, v->beta, &(gradient){outputs[5], outputs[6], error->exponent, bits - 14, kNormSlower, false}));
   if (layer->frozen && !e->net->trained[layer->in[0]]) return BRAID_OK;
   uint32_t stream = stream_of_value(e, e->net->graph->nodes[layer->node].outputs[0]);
-  return scale_error(e, outputs, outputs[2], 0, stream, error);
+  return scale_error(e, outputs, outputs[2], 0, stream, tensor_desc(e, layer->out), error);
+}
+
+/* The gradient of all processes: summed in the type that the whole batch needs, before anything is rounded. */
+static braid_status share_gradient(emitter *e, const braid_integer_layer *layer, braid_value_id raw[2]) {
+  const braid_desc *y = tensor_desc(e, layer->out);
+  int64_t positions = y->dims[0] * y->dims[1] > 0 ? braid_desc_count(y) / (y->dims[0] * y->dims[1]) : 0;
+  braid_node_id node;
+  if (!e->slice.group) return BRAID_OK;
+  if (e->slice.batch > (int64_t)UINT32_MAX / (positions + 1))
+    return braid_fail(BRAID_UNSUPPORTED, "layer %.120s: %lld products in a sum; fewer than 2^32 are expected", e->layer,
+                      (long long)(e->slice.batch * positions));
+  if (braid_integer_raw(e->slice.batch * positions) != braid_integer_raw(e->slice.count * positions)) {
+    BRAID_TRY(emit_silently(e, "Cast", NULL, &raw[0], 1, &raw[0], 1, &node));
+    BRAID_TRY(braid_graph_set_int(e->graph, node, "to", braid_dtype_to_onnx(BRAID_I64)));
+  }
+  BRAID_TRY(share(e, "sum", &raw[0]));
+  bool needed = e->digests || e->options->optimizer == BRAID_WAGE;
+  return needed ? emit_silently(e, "IntegerMagnitude", NULL, &raw[0], 1, &raw[1], 1, &node) : BRAID_OK;
 }
 
 static braid_status weight_backward(emitter *e, const braid_integer_layer *layer, const layer_values *v, scaled error) {
   braid_value_id raw[2];
   braid_node_id node;
-  BRAID_TRY(emit(e, "IntegerConvGradFilter", NULL, (braid_value_id[]){e->tensors[layer->in[0]].y, error.error}, 2, raw,
-                 2, &node));
+  BRAID_TRY(emit_silently(e, "IntegerConvGradFilter", NULL, (braid_value_id[]){e->tensors[layer->in[0]].y, error.error},
+                          2, raw, 2, &node));
   if (!is_flat(e, layer)) {
     int64_t kernel[2];
     memcpy(kernel, e->graph->values[v->parameter].desc.dims + 2, sizeof kernel);
     BRAID_TRY(copy_attrs(e, layer, node));
     BRAID_TRY(braid_graph_set_ints(e->graph, node, "kernel_shape", kernel, 2));
   }
+  BRAID_TRY(share_gradient(e, layer, raw));
+  BRAID_TRY(record_results(e, node, raw));
   int64_t place = 2 * e->net->activation_bits + layer->shift - e->net->weight_bits - 2 * layer->a_shift -
                   BRAID_INTEGER_MOMENTUM_PLACES;
   return emit_update(e, v->parameter, &(gradient){raw[0], raw[1], error.exponent, place, 0, true});
@@ -342,7 +413,8 @@ static braid_status conv_backward(emitter *e, const braid_integer_layer *layer, 
   e->layer = layer_name(e, layer);
   if (!layer->frozen) BRAID_TRY(weight_backward(e, layer, v, error));
   if (!e->net->trained[layer->in[0]]) return BRAID_OK;
-  BRAID_TRY(emit(e, "IntegerConvGradInput", NULL, (braid_value_id[]){error.error, v->weight}, 2, raw, 2, &node));
+  BRAID_TRY(
+      emit_error(e, "IntegerConvGradInput", NULL, (braid_value_id[]){error.error, v->weight}, 2, raw, 2, 1, &node));
   if (!is_flat(e, layer)) {
     BRAID_TRY(copy_attrs(e, layer, node));
     BRAID_TRY(braid_graph_set_ints(e->graph, node, "input_shape", tensor_desc(e, layer->in[0])->dims + 2, 2));
@@ -362,8 +434,8 @@ static braid_status pool_backward(emitter *e, const braid_integer_layer *layer, 
   int64_t offset = max ? 0 : 1 - braid_integer_width((uint64_t)layer->pooled);
   braid_value_id outputs[2];
   braid_node_id node;
-  BRAID_TRY(emit(e, max ? "IntegerMaxPoolGrad" : "IntegerAveragePoolGrad", NULL,
-                 (braid_value_id[]){error.error, v->index}, max ? 2 : 1, outputs, raw ? 2 : 1, &node));
+  BRAID_TRY(emit_error(e, max ? "IntegerMaxPoolGrad" : "IntegerAveragePoolGrad", NULL,
+                       (braid_value_id[]){error.error, v->index}, max ? 2 : 1, outputs, raw ? 2 : 1, 1, &node));
   BRAID_TRY(set_window(e, layer, node));
   BRAID_TRY(braid_graph_set_ints(e->graph, node, "input_shape", x->dims + 2, 2));
   if (raw) {
@@ -425,17 +497,19 @@ static braid_status to_float(emitter *e, braid_value_id value, braid_value_id *o
 /* The loss and the scores as the trainer reads them; the error of the scores. */
 static braid_status emit_loss(emitter *e) {
   const braid_integer_network *net = e->net;
-  const braid_desc *desc = tensor_desc(e, net->scores);
   braid_value_id outputs[3], loss[2], scores, zero;
   braid_node_id node;
   scaled error;
   e->layer = "loss";
-  BRAID_TRY(emit(e, "IntegerSquaredError", "loss", (braid_value_id[]){e->tensors[net->scores].y, e->labels}, 2, outputs,
-                 3, &node));
+  BRAID_TRY(emit_silently(e, "IntegerSquaredError", "loss", (braid_value_id[]){e->tensors[net->scores].y, e->labels}, 2,
+                          outputs, 3, &node));
+  BRAID_TRY(share(e, "sum", &outputs[0]));
+  BRAID_TRY(share(e, "or", &outputs[2]));
+  BRAID_TRY(record_results(e, node, outputs));
   BRAID_TRY(braid_graph_set_int(e->graph, node, "bits", net->activation_bits));
   BRAID_TRY(braid_graph_set_int(e->graph, node, "hinge", e->options->loss == BRAID_SQUARED_HINGE));
   BRAID_TRY(to_float(e, outputs[0], &loss[0]));
-  double one = ldexp((double)desc->dims[0], 2 * (net->activation_bits - 1));
+  double one = ldexp((double)e->slice.batch, 2 * (net->activation_bits - 1));
   BRAID_TRY(braid_graph_add_scalar(e->graph, BRAID_F32, 1 / one, &loss[1]));
   BRAID_TRY(emit(e, "Mul", NULL, loss, 2, loss, 1, &node));
   BRAID_TRY(to_float(e, e->tensors[net->scores].y, &scores));
@@ -488,7 +562,7 @@ static braid_status emit_step(emitter *e) {
 braid_status braid_integer_step(const braid_integer_network *net, const braid_train_options *options,
                                 braid_integer_digests *digests, braid_graph **out) {
   *out = NULL;
-  emitter e = {.net = net, .options = options, .digests = digests};
+  emitter e = {.net = net, .options = options, .digests = digests, .slice = braid_slice_of(options)};
   e.layers = braid_zalloc_array(net->allocator, net->layer_count + 1, sizeof *e.layers);
   e.tensors = braid_zalloc_array(net->allocator, net->tensor_count + 1, sizeof *e.tensors);
   braid_status status = e.layers && e.tensors ? BRAID_OK : BRAID_NO_MEMORY;

@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "base/thread.h"
 #include "base/try.h"
+#include "braid/group.h"
 #include "graph/integer.h"
 #include "runtime/surface/session.h"
 #include "train/integer/digests.h"
@@ -30,6 +31,8 @@ struct braid_recorder {
   uint8_t *hashes; /* of all parameters */
   int threads;
   braid_text line, momentums;
+  int64_t *indices; /* of the whole batch */
+  int32_t *labels;
 };
 
 static braid_status make_kept(braid_recorder *recorder) {
@@ -50,7 +53,11 @@ static braid_status make_kept(braid_recorder *recorder) {
   recorder->sums = braid_zalloc_array(allocator, most + 1, BRAID_SHA256_BYTES);
   recorder->hashes = braid_zalloc_array(allocator, recorder->kept_count + 1, BRAID_SHA256_BYTES);
   recorder->digests = braid_zalloc_array(allocator, recorder->trainer->digests.count + 1, sizeof *recorder->digests);
-  return recorder->sums && recorder->hashes && recorder->digests ? BRAID_OK : BRAID_NO_MEMORY;
+  size_t batch = (size_t)recorder->trainer->slice.batch;
+  recorder->indices = braid_zalloc_array(allocator, batch, sizeof *recorder->indices);
+  recorder->labels = braid_zalloc_array(allocator, batch, sizeof *recorder->labels);
+  bool room = recorder->sums && recorder->hashes && recorder->digests && recorder->indices && recorder->labels;
+  return room ? BRAID_OK : BRAID_NO_MEMORY;
 }
 
 braid_status braid_recorder_create(braid_trainer *trainer, braid_recorder **out) {
@@ -77,6 +84,8 @@ void braid_recorder_destroy(braid_recorder *recorder) {
   braid_free(allocator, recorder->sums);
   braid_free(allocator, recorder->hashes);
   braid_free(allocator, recorder->digests);
+  braid_free(allocator, recorder->indices);
+  braid_free(allocator, recorder->labels);
   braid_text_deinit(&recorder->line);
   braid_text_deinit(&recorder->momentums);
   braid_free(allocator, recorder);
@@ -197,12 +206,30 @@ braid_status braid_recorder_momentums(braid_recorder *recorder, const char **out
 }
 
 /* The samples' numbers in the data set and their classes, each in 8 and 4 bytes, the lowest first. */
-static void add_samples(braid_recorder *recorder, const braid_batch *batch) {
-  size_t count = (size_t)recorder->trainer->options.batch;
+static void add_samples(braid_recorder *recorder) {
+  size_t count = (size_t)recorder->trainer->slice.batch;
   braid_text_add(&recorder->line, " order ");
-  add_hash(&recorder->line, batch->indices, count * sizeof *batch->indices, BRAID_LEDGER_ORDER);
+  add_hash(&recorder->line, recorder->indices, count * sizeof *recorder->indices, BRAID_LEDGER_ORDER);
   braid_text_add(&recorder->line, " labels ");
-  add_hash(&recorder->line, batch->labels, count * sizeof *batch->labels, BRAID_LEDGER_ORDER);
+  add_hash(&recorder->line, recorder->labels, count * sizeof *recorder->labels, BRAID_LEDGER_ORDER);
+}
+
+/* What each process has of the batch, from all: samples at their places, and digests, which are sums over samples, or
+ * the same everywhere. */
+static braid_status gather(braid_recorder *recorder, const braid_batch *batch) {
+  const braid_integer_digests *digests = &recorder->trainer->digests;
+  const braid_slice *slice = &recorder->trainer->slice;
+  size_t all = (size_t)slice->batch, some = (size_t)slice->count;
+  memset(recorder->indices, 0, all * sizeof *recorder->indices);
+  memset(recorder->labels, 0, all * sizeof *recorder->labels);
+  memcpy(recorder->indices + slice->first, batch->indices, some * sizeof *recorder->indices);
+  memcpy(recorder->labels + slice->first, batch->labels, some * sizeof *recorder->labels);
+  if (!slice->group) return BRAID_OK;
+  for (size_t i = 0; slice->rank && i < digests->count; i++)
+    if (!digests->items[i].split) recorder->digests[digests->items[i].place] = 0;
+  BRAID_TRY(braid_group_all_reduce(slice->group, recorder->indices, all, BRAID_I64, BRAID_REDUCE_SUM));
+  BRAID_TRY(braid_group_all_reduce(slice->group, recorder->labels, all, BRAID_I32, BRAID_REDUCE_SUM));
+  return braid_group_all_reduce(slice->group, recorder->digests, digests->count, BRAID_I32, BRAID_REDUCE_SUM);
 }
 
 braid_status braid_recorder_step(braid_recorder *recorder, const braid_batch *batch, const braid_step_numbers *numbers,
@@ -210,8 +237,11 @@ braid_status braid_recorder_step(braid_recorder *recorder, const braid_batch *ba
   const braid_integer_digests *digests = &recorder->trainer->digests;
   braid_text *line = &recorder->line;
   clear_line(recorder);
+  BRAID_TRY(gather(recorder, batch));
+  *out = line->data;
+  if (recorder->trainer->slice.rank) return BRAID_OK; /* process 0 keeps the ledger */
   braid_text_printf(line, "step %" PRId64 " rate %.9g", numbers->update, ldexp(1, numbers->rate_exponent));
-  add_samples(recorder, batch);
+  add_samples(recorder);
   braid_text_printf(line, " loss %.9g values ", (double)loss);
   for (size_t i = 0; i < digests->count; i++) add_number(line, recorder->digests[digests->items[i].place]);
   BRAID_TRY(add_state(recorder));

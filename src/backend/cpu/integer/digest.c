@@ -19,13 +19,14 @@ typedef struct lie {
   const void *data;
   braid_dtype dtype;
   int64_t samples, places, lines, length;
+  uint64_t first; /* the number of the first sample */
   uint64_t step, apart;
 } lie;
 
-static lie lie_of(const braid_desc *desc, const void *data) {
+static lie lie_of(const braid_desc *desc, const void *data, uint64_t first) {
   int64_t samples = desc->rank > 0 ? desc->dims[0] : 1, count = braid_desc_count(desc);
   int64_t places = samples > 0 ? count / samples : 0;
-  lie at = {data, desc->dtype, samples, places, 1, places, 1, 0};
+  lie at = {data, desc->dtype, samples, places, 1, places, first, 1, 0};
   if (desc->layout == BRAID_LAYOUT_BHWC && desc->dims[1] > 0) {
     at.length = desc->dims[1];
     at.lines = places / at.length;
@@ -80,20 +81,21 @@ static uint32_t digest_stretch(const lie *at, int64_t first, int64_t count) {
     uint32_t sums[BRAID_DIGEST_ROWS] = {0};
     digest_rows(at, b * at->places + first, w, count, sums);
     for (int r = 0; r < BRAID_DIGEST_ROWS; r++)
-      digest += sums[r] * braid_integer_digest_weight(2 * (uint64_t)(b + r) + 1);
+      digest += sums[r] * braid_integer_digest_weight(2 * (at->first + (uint64_t)(b + r)) + 1);
   }
   for (; b < at->samples; b++) {
     uint32_t sum = 0;
     for (int64_t i = 0; i < count; i++) sum += w[i] * number_at(at, b * at->places + first + i);
-    digest += sum * braid_integer_digest_weight(2 * (uint64_t)b + 1);
+    digest += sum * braid_integer_digest_weight(2 * (at->first + (uint64_t)b) + 1);
   }
   return digest;
 }
 
 static braid_status run_digest(const braid_node_desc *node, void *state, const braid_cpu_args *args) {
   (void)state;
+  uint64_t first_sample = (uint64_t)braid_attr_int(node->attrs, "first", 0);
   for (size_t i = 0; i < node->input_count; i++) {
-    lie at = lie_of(&node->inputs[i].desc, args->inputs[i]);
+    lie at = lie_of(&node->inputs[i].desc, args->inputs[i], first_sample);
     uint32_t digest = 0;
     bool many = at.samples * at.places > kFew;
 #pragma omp parallel for schedule(static) reduction(+ : digest) if (many)

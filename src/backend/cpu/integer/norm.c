@@ -39,6 +39,12 @@ static void norm_layouts(const braid_node_desc *node, braid_layout *inputs, brai
     outputs[i] = node->outputs[i].desc.rank == first->rank ? images : BRAID_LAYOUT_PLAIN;
 }
 
+/* The result has rank 2, as x may have. */
+static void norm_sums_layouts(const braid_node_desc *node, braid_layout *inputs, braid_layout *outputs) {
+  norm_layouts(node, inputs, outputs);
+  outputs[0] = BRAID_LAYOUT_PLAIN;
+}
+
 static braid_status norm_create(const braid_allocator *allocator, const braid_node_desc *node, void **state,
                                 braid_prepared_info *info) {
   const braid_desc *x = &node->inputs[0].desc;
@@ -109,6 +115,12 @@ static int64_t total_of(const integer_norm *p, const braid_cpu_args *args, int w
   return total;
 }
 
+/* Both sums of every channel, of all threads. */
+static void write_totals(const integer_norm *p, const braid_cpu_args *args, int64_t *out) {
+  for (int which = 0; which < kSums; which++)
+    for (int64_t c = 0; c < p->channels; c++) out[which * p->channels + c] = total_of(p, args, which, c);
+}
+
 /* --- forward -------------------------------------------------------------------------------------------------------
  */
 static void sum_moments(const integer_norm *p, const braid_cpu_args *args) {
@@ -130,6 +142,13 @@ static void sum_moments(const integer_norm *p, const braid_cpu_args *args) {
   }
 }
 
+static braid_status run_norm_sums(const braid_node_desc *node, void *state, const braid_cpu_args *args) {
+  (void)node;
+  sum_moments(state, args);
+  write_totals(state, args, args->outputs[0]);
+  return BRAID_OK;
+}
+
 /* Writes what a channel gives besides y and h; returns its factors. */
 static braid_norm_factors finish_channel(const braid_node_desc *node, const integer_norm *p, const braid_cpu_args *args,
                                          bool training, int64_t c) {
@@ -138,7 +157,10 @@ static braid_norm_factors finish_channel(const braid_node_desc *node, const inte
   int64_t variance16 = variance;
   void *outputs[6] = {NULL};
   for (size_t i = 0; i < node->output_count; i++) outputs[i] = args->outputs[i];
-  if (training) braid_norm_statistics(total_of(p, args, 0, c), total_of(p, args, 1, c), p->rows, &mean16, &variance16);
+  const int64_t *given = braid_norm_given(node, 5, args);
+  int64_t sum = given ? given[c] : total_of(p, args, 0, c);
+  int64_t squares = given ? given[p->channels + c] : total_of(p, args, 1, c);
+  if (training) braid_norm_statistics(sum, squares, braid_norm_count(node, 5, p->rows), &mean16, &variance16);
   braid_norm_factors f = braid_norm_factors_of(mean16, variance16);
   if (outputs[1]) ((int32_t *)outputs[1])[c] = (int32_t)(mean + braid_integer_round(mean16 - mean, 4));
   if (outputs[2]) ((int64_t *)outputs[2])[c] = variance + braid_integer_round(variance16 - variance, 4);
@@ -154,7 +176,7 @@ static braid_status run_norm(const braid_node_desc *node, void *state, const bra
   int64_t shift = braid_attr_int(node->attrs, "parameter_bits", 8) + 6 - bits;
   braid_dtype dtype = node->inputs[1].desc.dtype;
   if (training && p->rows == 0) return braid_fail(BRAID_INVALID_ARGUMENT, "a batch without elements has no mean");
-  if (training) sum_moments(p, args);
+  if (training && !braid_norm_given(node, 5, args)) sum_moments(p, args);
   int32_t *rows[kFactors];
   for (int i = 0; i < kFactors; i++) rows[i] = factor_row(p, args, i);
   for (int64_t c = 0; c < p->channels; c++) {
@@ -181,8 +203,8 @@ static braid_status run_norm(const braid_node_desc *node, void *state, const bra
 
 /* --- backward ------------------------------------------------------------------------------------------------------
  */
-static void sum_errors(const integer_norm *p, const braid_cpu_args *args) {
-  const int8_t *e = args->inputs[0], *h = args->inputs[2];
+static void sum_errors(const integer_norm *p, const braid_cpu_args *args, const int8_t *h) {
+  const int8_t *e = args->inputs[0];
   clear_sums(p, args);
 #pragma omp parallel for schedule(static) num_threads((int)p->lanes) if (p->blocks > 1)
   for (int64_t block = 0; block < p->blocks; block++) {
@@ -199,19 +221,28 @@ static void sum_errors(const integer_norm *p, const braid_cpu_args *args) {
   }
 }
 
+static braid_status run_norm_grad_sums(const braid_node_desc *node, void *state, const braid_cpu_args *args) {
+  (void)node;
+  sum_errors(state, args, args->inputs[1]);
+  write_totals(state, args, args->outputs[0]);
+  return BRAID_OK;
+}
+
 static braid_status run_norm_grad(const braid_node_desc *node, void *state, const braid_cpu_args *args) {
   const integer_norm *p = state;
   const int8_t *e = args->inputs[0], *h = args->inputs[2];
   int32_t *b = factor_row(p, args, 0), *g = factor_row(p, args, 1), *f = factor_row(p, args, 2);
   int32_t *raw = args->outputs[0];
   int64_t *d_gamma = args->outputs[3], *d_beta = args->outputs[5], r = braid_norm_factor_shift(node, args, p->channels);
+  const int64_t *given = braid_norm_given(node, 6, args);
+  int64_t count = braid_norm_count(node, 6, p->rows);
   uint32_t bits = 0;
-  sum_errors(p, args);
+  if (!given) sum_errors(p, args, h);
   for (int64_t c = 0; c < p->channels; c++) {
-    d_beta[c] = total_of(p, args, 0, c);
-    d_gamma[c] = total_of(p, args, 1, c);
-    b[c] = p->rows ? (int32_t)braid_integer_near(d_beta[c] * (1 << 8), p->rows) : 0;
-    g[c] = p->rows ? (int32_t)braid_integer_near(d_gamma[c] * (1 << 3), p->rows) : 0;
+    d_beta[c] = given ? given[c] : total_of(p, args, 0, c);
+    d_gamma[c] = given ? given[p->channels + c] : total_of(p, args, 1, c);
+    b[c] = count ? (int32_t)braid_integer_near(d_beta[c] * (1 << 8), count) : 0;
+    g[c] = count ? (int32_t)braid_integer_near(d_gamma[c] * (1 << 3), count) : 0;
     f[c] = (int32_t)braid_integer_round(braid_norm_full_factor(node, args, c), r);
   }
   repeat_factor(p, b);
@@ -232,7 +263,9 @@ static braid_status run_norm_grad(const braid_node_desc *node, void *state, cons
 }
 
 static const braid_cpu_kernel kNorm = {.create = norm_create, .run = run_norm},
-                              kNormGrad = {.create = norm_create, .run = run_norm_grad};
+                              kNormGrad = {.create = norm_create, .run = run_norm_grad},
+                              kNormSums = {.create = norm_create, .run = run_norm_sums},
+                              kNormGradSums = {.create = norm_create, .run = run_norm_grad_sums};
 
 static const braid_kernel kKernels[] = {
     {.op = "IntegerBatchNormalization",
@@ -246,6 +279,16 @@ static const braid_kernel kKernels[] = {
      .match = norm_match,
      .layouts = norm_layouts,
      .implementation = &kNormGrad},
+    {.op = "IntegerBatchNormalizationGradSums",
+     .name = "vector_integer_batch_normalization_grad_sums",
+     .match = norm_match,
+     .layouts = norm_sums_layouts,
+     .implementation = &kNormGradSums},
+    {.op = "IntegerBatchNormalizationSums",
+     .name = "vector_integer_batch_normalization_sums",
+     .match = norm_match,
+     .layouts = norm_sums_layouts,
+     .implementation = &kNormSums},
 };
 
 extern const braid_cpu_table braid_cpu_integer_norm;

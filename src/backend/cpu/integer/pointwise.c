@@ -175,6 +175,7 @@ static braid_status run_scale_error(const braid_node_desc *node, void *state, co
   int64_t bits = read_attr(node, "bits"), step = *(const int64_t *)args->inputs[3];
   int64_t d = magnitude_width(desc->dtype, args->inputs[1]) - (bits - 1);
   uint32_t key = braid_integer_error_key((uint64_t)read_attr(node, "seed"), step, (uint32_t)read_attr(node, "stream"));
+  key += (uint32_t)read_attr(node, "first"); /* elements are counted modulo 2^32 */
   if (d > 0)
     scale_randomly(&(random_scale){desc, raw, d, bits, key, e});
   else

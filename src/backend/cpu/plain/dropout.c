@@ -50,10 +50,11 @@ static braid_status run_dropout(const braid_node_desc *node, void *state, const 
   uint32_t stream = (uint32_t)braid_attr_int(node->attrs, "stream", 0);
   bool numbered = node->input_count > 3 && node->inputs[3].present;
   uint32_t step = numbered ? (uint32_t) * (const int64_t *)args->inputs[3] : 0;
+  uint64_t first = (uint64_t)braid_attr_int(node->attrs, "first", 0);
   double scale = ratio < 1 ? 1 / (1 - ratio) : 0;
 #pragma omp parallel for
   for (int64_t i = 0; i < count; i++) {
-    bool kept = braid_random_uniform(seed, step, stream, (uint64_t)i) >= (float)ratio;
+    bool kept = braid_random_uniform(seed, step, stream, first + (uint64_t)i) >= (float)ratio;
     drop(x->dtype, args->inputs[0], args->outputs[0], i, kept, scale);
     if (mask) mask[i] = kept;
   }

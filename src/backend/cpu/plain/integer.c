@@ -98,15 +98,23 @@ static braid_status run_scale_error(const braid_node_desc *node, void *state, co
   int64_t d = braid_integer_width((uint64_t)magnitude) - (bits - 1);
   const int64_t *step = args->inputs[3];
   uint32_t key = braid_integer_error_key((uint64_t)read_attr(node, "seed"), *step, (uint32_t)read_attr(node, "stream"));
+  uint64_t first = (uint64_t)read_attr(node, "first");
 #pragma omp parallel for
   for (int64_t i = 0; i < count; i++) {
     int64_t value = braid_integer_limit(braid_plain_get(raw->dtype, args->inputs[0], i), -BRAID_INTEGER_MOST_RAW,
                                         BRAID_INTEGER_MOST_RAW);
-    int64_t rounded = d > 0 ? braid_integer_round_randomly(value, (int)d, braid_integer_error_bits(key, (uint64_t)i))
-                            : value * ((int64_t)1 << -d);
+    int64_t rounded =
+        d > 0 ? braid_integer_round_randomly(value, (int)d, braid_integer_error_bits(key, first + (uint64_t)i))
+              : value * ((int64_t)1 << -d);
     e[i] = (int8_t)braid_integer_clip(rounded, bits);
   }
   *(int32_t *)args->outputs[1] = (int32_t)(*(const int32_t *)args->inputs[2] + read_attr(node, "offset") + d);
+  return BRAID_OK;
+}
+
+static braid_status run_magnitude(const braid_node_desc *node, void *state, const braid_cpu_args *args) {
+  (void)state;
+  braid_plain_magnitude(&node->inputs[0].desc, args->inputs[0], args->outputs[0]);
   return BRAID_OK;
 }
 
@@ -205,6 +213,7 @@ static uint32_t digest_number(braid_dtype dtype, const void *data, int64_t i) {
 
 static braid_status run_digest(const braid_node_desc *node, void *state, const braid_cpu_args *args) {
   (void)state;
+  uint64_t first = (uint64_t)read_attr(node, "first");
   for (size_t input = 0; input < node->input_count; input++) {
     const braid_desc *desc = &node->inputs[input].desc;
     int64_t samples = desc->rank > 0 ? desc->dims[0] : 1, count = braid_desc_count(desc);
@@ -212,7 +221,7 @@ static braid_status run_digest(const braid_node_desc *node, void *state, const b
     uint32_t digest = 0;
 #pragma omp parallel for reduction(+ : digest)
     for (int64_t i = 0; i < count; i++) {
-      uint64_t place = 2 * (uint64_t)(i % places), sample = 2 * (uint64_t)(i / places) + 1;
+      uint64_t place = 2 * (uint64_t)(i % places), sample = 2 * (first + (uint64_t)(i / places)) + 1;
       digest += braid_integer_digest_weight(sample) * braid_integer_digest_weight(place) *
                 digest_number(desc->dtype, args->inputs[input], i);
     }
@@ -225,13 +234,15 @@ static const braid_cpu_kernel kInput = {.run = run_input}, kQuantize = {.run = r
                               kReluGrad = {.run = run_relu_grad}, kAdd = {.run = run_add},
                               kErrorSum = {.run = run_error_sum}, kScaleError = {.run = run_scale_error},
                               kSquaredError = {.run = run_squared_error}, kUpdate = {.run = run_update},
-                              kMomentum = {.run = run_momentum}, kDigest = {.run = run_digest};
+                              kMomentum = {.run = run_momentum}, kDigest = {.run = run_digest},
+                              kMagnitude = {.run = run_magnitude};
 
 static const braid_kernel kKernels[] = {
     {.op = "IntegerAdd", .name = "ref_integer_add", .in_place = 3, .implementation = &kAdd},
     {.op = "IntegerDigest", .name = "ref_integer_digest", .implementation = &kDigest},
     {.op = "IntegerErrorSum", .name = "ref_integer_error_sum", .implementation = &kErrorSum},
     {.op = "IntegerInput", .name = "ref_integer_input", .implementation = &kInput},
+    {.op = "IntegerMagnitude", .name = "ref_integer_magnitude", .implementation = &kMagnitude},
     {.op = "IntegerMomentum",
      .name = "ref_integer_momentum",
      .in_place = 1u << 0,

@@ -25,6 +25,19 @@ static inline void braid_norm_statistics(int64_t sum, int64_t squares, int64_t c
   if (*variance16 < 0) *variance16 = 0;
 }
 
+/* How many elements of a channel the sums are of: those `here`, or as many of each sample of the whole batch where its
+ * sums are given as input `sums`. */
+static inline int64_t braid_norm_count(const braid_node_desc *node, size_t sums, int64_t here) {
+  bool given = node->input_count > sums && node->inputs[sums].present;
+  int64_t samples = node->inputs[0].desc.dims[0], batch = braid_attr_int(node->attrs, "batch", 0);
+  return given && samples > 0 ? here / samples * batch : here;
+}
+
+/* The batch's sums, or NULL: of the operands themselves. */
+static inline const int64_t *braid_norm_given(const braid_node_desc *node, size_t sums, const braid_cpu_args *args) {
+  return node->input_count > sums && node->inputs[sums].present ? args->inputs[sums] : NULL;
+}
+
 /* F_c of IntegerBatchNormalizationGrad. */
 static inline int64_t braid_norm_full_factor(const braid_node_desc *node, const braid_cpu_args *args, int64_t c) {
   int64_t gamma = braid_plain_get(node->inputs[3].desc.dtype, args->inputs[3], c);

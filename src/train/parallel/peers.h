@@ -1,0 +1,22 @@
+/* What processes that train together say to each other beside the step's own sums. Every function is called by all of
+ * them at the same place; with one process they do nothing. */
+#ifndef BRAID_TRAIN_PARALLEL_PEERS_H
+#define BRAID_TRAIN_PARALLEL_PEERS_H
+
+#include "train/trainer.h"
+
+/* As braid_group_agree. */
+BRAID_MUST_CHECK braid_status braid_peers_status(const braid_trainer *trainer, braid_status status);
+/* Before the first step: all processes train the same model on the same data, and their plans have the same collectives
+ * in the same order. INVALID_ARGUMENT or UNSUPPORTED. */
+BRAID_MUST_CHECK braid_status braid_peers_check(braid_trainer *trainer);
+/* All go on from where process 0 is: position, history of epochs, parameters and states. */
+BRAID_MUST_CHECK braid_status braid_peers_state(braid_trainer *trainer);
+/* What the last step has counted becomes that of all samples. */
+BRAID_MUST_CHECK braid_status braid_peers_counts(braid_trainer *trainer);
+/* The end of an epoch: CANCELLED if its test was stopped; the epoch's row becomes that of process 0, which tests. */
+BRAID_MUST_CHECK braid_status braid_peers_row(braid_trainer *trainer);
+/* Parameters and states are the same everywhere, to the bit; INTERNAL if not. */
+BRAID_MUST_CHECK braid_status braid_peers_compare(braid_trainer *trainer);
+
+#endif
