@@ -1,4 +1,5 @@
-/* The daemon that serves models to tenants over HTTP and gRPC (docs/serving.md): in the program braid-serve, not in libbraid.
+/* The daemon that serves models to tenants over HTTP and gRPC (docs/serving.md): in the program braid-serve, not in
+ * libbraid.
  *
  * A server owns its devices, models, tenants and threads. All functions may be called by any thread. */
 #ifndef BRAID_SERVE_H
