@@ -8,7 +8,7 @@
 #include "braid/session.h"
 #include "serve/model_parts.h"
 
-enum { kTrialDim = 16, kDefaultBatch = 8 };
+enum { kTrialDim = 16 };
 
 braid_status braid_serve_device_open(const braid_serve_device_config *config, braid_serve_device *out) {
   *out = (braid_serve_device){.config = config};
@@ -97,13 +97,20 @@ static braid_status read_outputs(braid_serve_model *model, const braid_graph *sm
   return BRAID_OK;
 }
 
+/* Whether the first dimension of every input is dynamic or 1. */
+static bool has_rows(const braid_serve_model *model) {
+  for (size_t i = 0; i < model->input_count; i++)
+    if (model->inputs[i].rank < 1 || model->inputs[i].dims[0] > 1) return false;
+  return true;
+}
+
 static bool may_batch(const braid_serve_model *model) {
   bool dynamic = model->input_count > 0, wide = model->input_count > 0;
   for (size_t i = 0; i < model->input_count; i++) {
     wide &= model->inputs[i].rank > 0;
     dynamic &= model->inputs[i].rank > 0 && model->inputs[i].dims[0] < 0;
   }
-  return dynamic || (wide && model->config->max_batch > 1);
+  return dynamic || (wide && model->config->max_batch > 1 && has_rows(model));
 }
 
 /* Whether the first dimension of every output follows that of the inputs. */
@@ -132,9 +139,11 @@ static braid_status find_ports(braid_serve_model *model) {
   if (batches && resolve_trial(model, 3, model->trial_dim, &large) == BRAID_OK)
     model->batched = rows_come_out(small, large);
   if (batches && !model->batched)
-    snprintf(model->batching, sizeof model->batching, "no: the outputs' first dimension does not follow the inputs'");
+    snprintf(model->batching, sizeof model->batching,
+             "requests do not share runs: the outputs' first dimension does not follow the inputs'");
   if (!batches)
-    snprintf(model->batching, sizeof model->batching, "no: not all inputs have a first dimension that is dynamic");
+    snprintf(model->batching, sizeof model->batching,
+             "requests do not share runs: not all inputs have a first dimension that is dynamic");
   braid_graph_destroy(large);
   large = NULL;
   if (resolve_trial(model, model->batched ? 2 : 0, model->trial_dim + 8, &large) != BRAID_OK)
@@ -167,7 +176,7 @@ braid_status braid_serve_model_make(const braid_serve_model_config *config, brai
   for (size_t i = 0; i < device->instance_count && status == BRAID_OK; i++)
     status = braid_weights_create(device->machines[i], &model->weights[i]);
   if (status == BRAID_OK) status = find_ports(model);
-  model->max_batch = !model->batched ? 1 : config->max_batch ? config->max_batch : kDefaultBatch;
+  model->max_batch = model->batched && config->max_batch ? config->max_batch : 1;
   if (status == BRAID_OK) status = braid_serve_model_try(model);
   if (status != BRAID_OK) {
     braid_serve_model_release(model);
@@ -210,9 +219,10 @@ size_t braid_serve_model_bytes(braid_serve_model *model) {
 
 int64_t braid_serve_model_batch(const braid_serve_model *model, int64_t rows) {
   if (!model->batched) return rows;
+  if (rows > model->max_batch) return rows; /* one request's own */
   int64_t batch = 1;
   while (batch < rows) batch *= 2;
-  return batch < model->max_batch || rows > model->max_batch ? batch : model->max_batch;
+  return batch < model->max_batch ? batch : model->max_batch;
 }
 
 /* --- requests ------------------------------------------------------------------------------------------------------
@@ -234,9 +244,6 @@ braid_serve_verdict braid_serve_model_check(braid_serve_model *model, braid_serv
       return braid_serve_refuse(request, BRAID_SERVE_INVALID, "input %s has %lld rows, and input %s has %lld",
                                 model->inputs[request->inputs[i].port].name, (long long)request->inputs[i].dims[0],
                                 model->inputs[request->inputs[0].port].name, (long long)request->rows);
-  if (request->rows < 1 || request->rows > model->max_batch)
-    return braid_serve_refuse(request, BRAID_SERVE_INVALID, "%lld rows; model %s takes 1 to %lld in a request",
-                              (long long)request->rows, model->config->name, (long long)model->max_batch);
   return BRAID_SERVE_DONE;
 }
 

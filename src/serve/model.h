@@ -117,8 +117,8 @@ int64_t braid_serve_model_batch(const braid_serve_model *model, int64_t rows);
 bool braid_serve_same_shapes(const braid_serve_request *a, const braid_serve_request *b);
 /* Runs requests together on an instance: gathers rows, runs, gives each its outputs and its verdict. Cancels the run
  * when *stop (atomic) is not zero, or all clients have gone or their deadlines have passed. `requests`: linked by next.
- */
-void braid_serve_plan_run(braid_serve_model *model, braid_serve_plan *plan, size_t instance,
+ * False: the run of several failed for what one of them contains, and none has a verdict; run each by itself. */
+bool braid_serve_plan_run(braid_serve_model *model, braid_serve_plan *plan, size_t instance,
                           braid_serve_request *requests, const int *stop);
 
 #endif

@@ -7,6 +7,7 @@
 #include "base/try.h"
 #include "serve/model_parts.h"
 #include "serve/serving_policy.h"
+#include "serve/tenant.h"
 
 enum { kWatched = 20000000, kSlice = 5000000 }; /* runs that take longer are watched, at these intervals; nanoseconds */
 
@@ -40,11 +41,13 @@ braid_status braid_serve_plan_make(braid_serve_model *model, int64_t batch, cons
 /* Memory for rows that are gathered, and for their results. */
 static braid_status prepare_staging(braid_serve_model *model, braid_serve_plan *plan, size_t instance) {
   for (size_t i = 0; i < model->input_count; i++) {
-    plan->inputs[instance][i] = braid_zalloc(NULL, braid_desc_bytes(braid_plan_input(plan->plans[instance], i)));
+    if (!plan->inputs[instance][i])
+      plan->inputs[instance][i] = braid_zalloc(NULL, braid_desc_bytes(braid_plan_input(plan->plans[instance], i)));
     if (!plan->inputs[instance][i]) return BRAID_NO_MEMORY;
   }
   for (size_t i = 0; i < model->output_count; i++) {
-    plan->outputs[instance][i] = braid_zalloc(NULL, braid_desc_bytes(braid_plan_output(plan->plans[instance], i)));
+    if (!plan->outputs[instance][i])
+      plan->outputs[instance][i] = braid_zalloc(NULL, braid_desc_bytes(braid_plan_output(plan->plans[instance], i)));
     if (!plan->outputs[instance][i]) return BRAID_NO_MEMORY;
   }
   return BRAID_OK;
@@ -132,28 +135,45 @@ static braid_serve_plan *find_plan(const braid_serve_model *model, const braid_s
   return NULL;
 }
 
+/* The plan if it is there, in use from now on. The model is locked. */
+static braid_serve_plan *use_plan(const braid_serve_model *model, const braid_serve_request *request, int64_t batch) {
+  braid_serve_plan *plan = find_plan(model, request, batch);
+  if (!plan) return NULL;
+  plan->users++;
+  plan->used_ns = braid_now_ns();
+  return plan;
+}
+
+static braid_status make_plan_of(braid_serve_model *model, const braid_serve_request *request, int64_t batch,
+                                 braid_serve_plan **out) {
+  int64_t dims[BRAID_SERVE_PORTS][BRAID_MAX_RANK] = {{0}};
+  for (size_t i = 0; i < model->input_count; i++) {
+    const braid_serve_tensor *input = braid_serve_input_of(request, i);
+    memcpy(dims[i], input->dims, (size_t)input->rank * sizeof *dims[i]);
+    if (model->batched) dims[i][0] = batch;
+  }
+  return braid_serve_plan_make(model, batch, (const int64_t(*)[BRAID_MAX_RANK])dims, out);
+}
+
 braid_serve_verdict braid_serve_plan_get(braid_serve_model *model, braid_serve_request *request, int64_t batch,
                                          braid_serve_plan **out) {
-  int64_t dims[BRAID_SERVE_PORTS][BRAID_MAX_RANK] = {{0}};
-  braid_status status = BRAID_OK;
   pthread_mutex_lock(&model->lock);
-  braid_serve_plan *plan = find_plan(model, request, batch);
-  if (!plan) {
-    for (size_t i = 0; i < model->input_count; i++) {
-      const braid_serve_tensor *input = braid_serve_input_of(request, i);
-      memcpy(dims[i], input->dims, (size_t)input->rank * sizeof *dims[i]);
-      if (model->batched) dims[i][0] = batch;
-    }
-    status = braid_serve_plan_make(model, batch, (const int64_t(*)[BRAID_MAX_RANK])dims, &plan);
-    if (status == BRAID_OK) braid_serve_plan_keep(model, plan);
-  }
-  if (plan) {
-    plan->users++;
-    plan->used_ns = braid_now_ns();
-  }
+  *out = use_plan(model, request, batch);
   pthread_mutex_unlock(&model->lock);
-  *out = plan;
-  if (plan) return BRAID_SERVE_DONE;
+  if (*out) return BRAID_SERVE_DONE;
+  braid_serve_plan *made; /* without the lock, for which forecasts for other requests wait */
+  braid_status status = make_plan_of(model, request, batch, &made);
+  if (status == BRAID_OK) {
+    pthread_mutex_lock(&model->lock);
+    if (!find_plan(model, request, batch)) { /* nobody made it meanwhile */
+      braid_serve_plan_keep(model, made);
+      made = NULL;
+    }
+    *out = use_plan(model, request, batch);
+    pthread_mutex_unlock(&model->lock);
+    braid_serve_plan_free(made);
+    return BRAID_SERVE_DONE;
+  }
   bool ours = status == BRAID_NO_MEMORY || status == BRAID_INTERNAL || status == BRAID_DEVICE_LOST;
   return braid_serve_refuse(request, ours ? BRAID_SERVE_FAILED : BRAID_SERVE_INVALID, "inputs of these shapes: %s",
                             braid_error_detail());
@@ -204,6 +224,7 @@ static bool make_outputs(const braid_serve_model *model, const braid_plan *plan,
       tensor->dims[0] = request->rows;
       tensor->bytes = tensor->bytes / (size_t)batch * (size_t)request->rows;
     }
+    if (braid_serve_tenant_take(request->tenant, request, tensor->bytes) != BRAID_SERVE_DONE) return false;
     tensor->data = braid_alloc(NULL, tensor->bytes);
     if (!tensor->data) {
       braid_serve_refuse(request, BRAID_SERVE_FAILED, "no memory for output %s of %zu bytes", model->outputs[port].name,
@@ -269,12 +290,16 @@ static braid_status run_watched(braid_execution *execution, const void *const *i
   }
 }
 
+/* Whether a run failed for what an input contains. */
+static bool is_theirs(braid_status status) {
+  return status == BRAID_OUT_OF_RANGE || status == BRAID_INVALID_ARGUMENT || status == BRAID_NOT_FINITE;
+}
+
 static void judge(braid_serve_request *request, braid_status status, const char *detail, const int *stop) {
   if (status == BRAID_OK) {
     request->verdict = BRAID_SERVE_DONE;
   } else if (status != BRAID_CANCELLED) {
-    bool theirs = status == BRAID_OUT_OF_RANGE || status == BRAID_INVALID_ARGUMENT || status == BRAID_NOT_FINITE;
-    braid_serve_refuse(request, theirs ? BRAID_SERVE_INVALID : BRAID_SERVE_FAILED, "%s", detail);
+    braid_serve_refuse(request, is_theirs(status) ? BRAID_SERVE_INVALID : BRAID_SERVE_FAILED, "%s", detail);
   } else if (__atomic_load_n(stop, __ATOMIC_ACQUIRE)) {
     braid_serve_refuse(request, BRAID_SERVE_UNAVAILABLE, "the daemon stops; the run was cancelled");
   } else if (request->deadline_ns && request->ended_ns > request->deadline_ns) {
@@ -295,7 +320,7 @@ static braid_status run_once(braid_serve_model *model, braid_serve_plan *plan, s
     outputs[requests->outputs[i].port] = requests->outputs[i].data;
   braid_execution *execution = plan->executions[instance];
   pthread_mutex_lock(&model->lock); /* other instances measure, too */
-  bool watched = plan->times.mean_ns >= kWatched;
+  bool watched = !plan->times.runs || plan->times.mean_ns >= kWatched;
   pthread_mutex_unlock(&model->lock);
   int64_t began = braid_now_ns();
   braid_status status = watched ? run_watched(execution, inputs, outputs, requests, stop)
@@ -308,20 +333,41 @@ static braid_status run_once(braid_serve_model *model, braid_serve_plan *plan, s
   return BRAID_OK;
 }
 
-void braid_serve_plan_run(braid_serve_model *model, braid_serve_plan *plan, size_t instance,
+/* Gives back what make_outputs took: the request will run again. */
+static void drop_outputs(braid_serve_request *request) {
+  for (size_t i = 0; i < request->output_count; i++) {
+    braid_free(NULL, request->outputs[i].data);
+    braid_serve_tenant_return(request->tenant, request->outputs[i].bytes);
+    request->bytes -= request->outputs[i].bytes;
+  }
+  request->output_count = 0;
+}
+
+/* Takes out, and refuses, those whose tenants may not have their results; returns how many are left. */
+static size_t make_all_outputs(const braid_serve_model *model, const braid_serve_plan *plan, size_t instance,
+                               braid_serve_request *requests) {
+  size_t left = 0;
+  for (braid_serve_request *request = requests; request; request = request->next) {
+    request->verdict = BRAID_SERVE_DONE;
+    left += make_outputs(model, plan->plans[instance], plan->batch, request);
+  }
+  return left;
+}
+
+bool braid_serve_plan_run(braid_serve_model *model, braid_serve_plan *plan, size_t instance,
                           braid_serve_request *requests, const int *stop) {
   bool direct = !requests->next && (!model->batched || requests->rows == plan->batch);
   if (braid_serve_plan_prepare(model, plan, instance) != BRAID_OK) {
     refuse_all(requests, BRAID_SERVE_FAILED, braid_error_detail());
-    return;
+    return true;
   }
-  for (braid_serve_request *request = requests; request; request = request->next)
-    if (!make_outputs(model, plan->plans[instance], plan->batch, request)) {
-      refuse_all(requests, BRAID_SERVE_FAILED, "no memory for outputs");
-      return;
-    }
+  if (!make_all_outputs(model, plan, instance, requests)) return true;
   if (!direct) gather(model, plan, instance, requests);
   braid_status status = run_once(model, plan, instance, requests, direct, stop);
+  if (requests->next && is_theirs(status)) {
+    for (braid_serve_request *request = requests; request; request = request->next) drop_outputs(request);
+    return false;
+  }
   char detail[BRAID_SERVE_DETAIL] = "";
   if (status != BRAID_OK) snprintf(detail, sizeof detail, "%s", braid_error_detail());
   if (status == BRAID_OK && !direct) scatter(model, plan, instance, requests);
@@ -329,6 +375,7 @@ void braid_serve_plan_run(braid_serve_model *model, braid_serve_plan *plan, size
   for (braid_serve_request *request = requests; request; request = request->next) {
     request->ended_ns = ended;
     request->batch = plan->batch;
-    judge(request, status, detail, stop);
+    if (request->verdict == BRAID_SERVE_DONE) judge(request, status, detail, stop);
   }
+  return true;
 }

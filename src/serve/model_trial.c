@@ -89,81 +89,123 @@ static braid_status trial_run(trial *t) {
   return BRAID_OK;
 }
 
-/* The furthest that results of `small`'s rows are from those of the same rows in `large`, as part of the largest; 0:
- * the bits are the same. */
-static double rows_differ(const braid_serve_model *model, const trial *small, const trial *large) {
-  double most = 0;
-  for (size_t i = 0; i < model->output_count; i++) {
-    size_t bytes = braid_desc_bytes(braid_plan_output(small->plan->plans[0], i));
-    if (memcmp(small->outputs[i], large->outputs[i], bytes) == 0) continue;
-    if (model->outputs[i].dtype != BRAID_F32) return INFINITY;
-    const float *a = small->outputs[i], *b = large->outputs[i];
-    double away = 0, largest = 0;
-    for (size_t k = 0; k < bytes / sizeof *a; k++) {
-      away = fmax(away, fabs((double)a[k] - (double)b[k]));
-      largest = fmax(largest, fabs((double)a[k]));
-    }
-    most = fmax(most, largest > 0 ? away / largest : INFINITY);
+/* Copies row `row` of what `from` has into the only row of `to`, or back. */
+static void move_row(const braid_serve_model *model, trial *one, trial *all, int64_t row, bool outputs) {
+  size_t count = outputs ? model->output_count : model->input_count;
+  for (size_t i = 0; i < count; i++) {
+    const braid_plan *plan = one->plan->plans[0];
+    size_t bytes = braid_desc_bytes(outputs ? braid_plan_output(plan, i) : braid_plan_input(plan, i));
+    if (outputs)
+      memcpy((uint8_t *)all->outputs[i] + (size_t)row * bytes, one->outputs[i], bytes);
+    else
+      memcpy(one->inputs[i], (uint8_t *)all->inputs[i] + (size_t)row * bytes, bytes);
   }
-  return most;
+}
+
+/* Runs every row of `all` by itself; its results take the place of what `all` computed. */
+static braid_status run_rows_alone(const braid_serve_model *model, trial *one, trial *all) {
+  for (int64_t row = 0; row < all->plan->batch; row++) {
+    move_row(model, one, all, row, false);
+    BRAID_TRY(braid_execution_run(one->plan->executions[0], (const void *const *)one->inputs, one->outputs));
+    move_row(model, one, all, row, true);
+  }
+  return BRAID_OK;
+}
+
+typedef struct difference {
+  bool bits;   /* some differ */
+  double away; /* the furthest, as part of the largest; infinite where that cannot be said */
+} difference;
+
+static void compare_floats(const float *a, const float *b, size_t count, difference *out) {
+  double away = 0, largest = 0;
+  for (size_t i = 0; i < count; i++) {
+    bool same = a[i] == b[i] || (isnan(a[i]) && isnan(b[i]));
+    double apart = same ? 0 : fabs((double)a[i] - (double)b[i]);
+    away = isnan(apart) ? INFINITY : fmax(away, apart);
+    if (isfinite(a[i])) largest = fmax(largest, fabs((double)a[i]));
+  }
+  out->away = fmax(out->away, away == 0 ? 0 : largest > 0 ? away / largest : INFINITY);
+}
+
+/* Of `batch` rows: as they come out alone, and together. */
+static difference rows_differ(const braid_serve_model *model, const trial *alone, const trial *together) {
+  difference result = {0};
+  for (size_t i = 0; i < model->output_count; i++) {
+    size_t bytes = braid_desc_bytes(braid_plan_output(together->plan->plans[0], i));
+    if (memcmp(alone->outputs[i], together->outputs[i], bytes) == 0) continue;
+    result.bits = true;
+    if (model->outputs[i].dtype == BRAID_F32)
+      compare_floats(alone->outputs[i], together->outputs[i], bytes / sizeof(float), &result);
+    else
+      result.away = INFINITY;
+  }
+  return result;
 }
 
 static const double kNear = 1e-3; /* of the largest result: beyond, rows depend on each other */
 
-/* Makes the plan of `batch` rows, runs it, and compares its rows with `before`, of fewer. False: rows may not share
- * such a run, for the reason in model->batching. */
-static braid_status try_batch(braid_serve_model *model, int64_t batch, const trial *before, trial *t,
-                              bool *out_shares) {
-  *out_shares = true;
+/* Whether rows may share runs of this batch, whose rows `alone` has the results of; else the reason in model->batching.
+ */
+static braid_status try_batch(braid_serve_model *model, int64_t batch, const trial *alone, trial *t, bool *out_shares) {
   BRAID_TRY(trial_init(model, batch, t));
   BRAID_TRY(trial_run(t));
-  if (!before) return BRAID_OK;
-  double away = rows_differ(model, before, t);
+  difference found = rows_differ(model, alone, t);
   bool any = strcmp(model->config->batch_bits, "any") == 0;
-  if (away > kNear)
-    snprintf(model->batching, sizeof model->batching, "up to %lld rows: beyond, results of a row depend on other rows",
-             (long long)before->plan->batch);
-  else if (away > 0 && !any)
+  *out_shares = found.away <= kNear && (!found.bits || any);
+  if (found.away > kNear)
     snprintf(model->batching, sizeof model->batching,
-             "up to %lld rows: with %lld other bits come out, off by %.1e of the largest (batch_bits: any allows it)",
-             (long long)before->plan->batch, (long long)batch, away);
-  *out_shares = away <= kNear && (away == 0 || any);
+             "requests do not share runs of %lld rows: results of a row depend on other rows", (long long)batch);
+  else if (!*out_shares)
+    snprintf(model->batching, sizeof model->batching,
+             "requests do not share runs of %lld rows: other bits come out than alone, off by %.1e of the largest "
+             "(batch_bits: any allows it)",
+             (long long)batch, found.away);
   return BRAID_OK;
 }
 
+/* All batches up to max_batch, from the smallest on, as long as rows may share them. *out: the largest. */
+static braid_status try_batches(braid_serve_model *model, trial *one, int64_t *out) {
+  trial alone, next;
+  bool shares = true;
+  braid_status status = trial_init(model, model->max_batch, &alone);
+  if (status == BRAID_OK) status = run_rows_alone(model, one, &alone);
+  for (int64_t batch = 2; status == BRAID_OK && shares && *out < model->max_batch; batch *= 2) {
+    if (batch > model->max_batch) batch = model->max_batch;
+    status = try_batch(model, batch, &alone, &next, &shares);
+    if (status == BRAID_OK && shares) {
+      braid_serve_plan_keep(model, next.plan);
+      next.plan = NULL;
+      *out = batch;
+    }
+    trial_deinit(&next);
+  }
+  trial_deinit(&alone);
+  return status;
+}
+
 braid_status braid_serve_model_try(braid_serve_model *model) {
-  trial last = {0}, next;
-  bool shares;
-  int64_t batch = 1;
-  model->trial_dim = model->trial_dim ? model->trial_dim : 1;
-  braid_status status = try_batch(model, 1, NULL, &last, &shares);
-  if (status != BRAID_OK) {
-    trial_deinit(&last);
-    if (!is_dynamic(model)) return status;
+  trial one;
+  int64_t largest = 1;
+  braid_status status = trial_init(model, 1, &one);
+  if (status == BRAID_OK) status = trial_run(&one);
+  if (status != BRAID_OK && is_dynamic(model)) {
+    trial_deinit(&one);
     model->max_batch = 1; /* nothing is known of shapes: what the drawn one cannot do, others may */
-    snprintf(model->batching, sizeof model->batching, "no: inputs of the shape tried do not run");
+    snprintf(model->batching, sizeof model->batching,
+             "requests do not share runs: inputs of the shape tried do not run");
     return BRAID_OK;
   }
-  while (batch < model->max_batch && status == BRAID_OK) {
-    int64_t twice = batch * 2 < model->max_batch ? batch * 2 : model->max_batch;
-    status = try_batch(model, twice, &last, &next, &shares);
-    if (status != BRAID_OK || !shares) {
-      trial_deinit(&next);
-      break;
-    }
-    braid_serve_plan_keep(model, last.plan);
-    last.plan = NULL;
-    trial_deinit(&last);
-    last = next;
-    batch = twice;
-  }
-  if (status == BRAID_OK && batch == model->max_batch && batch > 1)
-    snprintf(model->batching, sizeof model->batching, "up to %lld rows, %s", (long long)batch,
+  if (status == BRAID_OK && model->max_batch > 1) status = try_batches(model, &one, &largest);
+  if (status == BRAID_OK && largest > 1 && largest == model->max_batch)
+    snprintf(model->batching, sizeof model->batching, "requests share runs of up to %lld rows, %s", (long long)largest,
              strcmp(model->config->batch_bits, "any") == 0 ? "within 1e-3 of their results alone"
                                                            : "with the bits that they have alone");
-  model->max_batch = batch;
-  braid_serve_plan_keep(model, last.plan);
-  last.plan = NULL;
-  trial_deinit(&last);
+  model->max_batch = largest;
+  if (status == BRAID_OK) {
+    braid_serve_plan_keep(model, one.plan);
+    one.plan = NULL;
+  }
+  trial_deinit(&one);
   return status;
 }

@@ -1,6 +1,5 @@
 #include "serve/scheduler.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,7 +7,6 @@
 #include <time.h>
 
 #include "base/clock.h"
-#include "base/invariant.h"
 #include "base/thread.h"
 #include "base/try.h"
 #include "base/vector.h"
@@ -150,7 +148,7 @@ static braid_status make_room(line *l) {
 static int rank_of(const line *l, const braid_serve_request *request, int64_t now) {
   int priority = (int)request->tenant->config->priority;
   if (request->priority > priority) priority = request->priority;
-  double allowed = request->tenant->config->share * 1e9 * (double)l->device->instance_count;
+  double allowed = request->tenant->config->share * 1e9 * (double)l->scheduler->worker_count; /* of all devices */
   return priority + (braid_serve_tenant_recent(request->tenant, now) > allowed ? kOverShare : 0);
 }
 
@@ -209,8 +207,10 @@ static braid_serve_verdict admit(line *l, braid_serve_request *request, int64_t 
       braid_serve_admit(l->numbers, l->count, newest, now, free_ns, instances, forecast, l);
   request->predicted_ns = admission.end_ns ? admission.end_ns - now : 0;
   if (admission.admitted) return BRAID_SERVE_DONE;
-  double late = (double)(admission.end_ns - request->deadline_ns) * 1e-6;
-  if (late > 0 && request->deadline_ns)
+  if (!admission.end_ns)
+    return braid_serve_refuse(request, BRAID_SERVE_UNAVAILABLE, "%zu requests go before it: too many for a deadline",
+                              newest);
+  if (request->deadline_ns && admission.end_ns > request->deadline_ns)
     return braid_serve_refuse(
         request, BRAID_SERVE_UNAVAILABLE,
         "the deadline cannot be met: %.3f ms are left, and behind %zu requests it would take up to "
@@ -327,21 +327,40 @@ static braid_serve_request *drop_gone(braid_serve_request **requests) {
   return gone;
 }
 
-static void run_together(worker *w, braid_serve_request *requests) {
-  line *l = w->line;
+/* Runs these, which are of `rows` rows together. False: each has to run by itself. */
+static bool run_rows(worker *w, braid_serve_request *requests, int64_t rows) {
   braid_serve_model *model = requests->model;
   braid_serve_plan *plan = NULL;
-  int64_t rows = 0, began = requests->started_ns;
-  for (const braid_serve_request *request = requests; request; request = request->next) rows += request->rows;
-  int64_t batch = model->batched ? braid_serve_model_batch(model, rows) : 1;
-  if (braid_serve_plan_get(model, requests, batch, &plan) == BRAID_SERVE_DONE) {
-    braid_serve_plan_run(model, plan, w->instance, requests, &l->scheduler->stop);
+  bool judged = true;
+  if (braid_serve_plan_get(model, requests, model->batched ? braid_serve_model_batch(model, rows) : 1, &plan) ==
+      BRAID_SERVE_DONE) {
+    judged = braid_serve_plan_run(model, plan, w->instance, requests, &w->line->scheduler->stop);
     braid_serve_plan_drop(model, plan);
     __atomic_fetch_add(&model->statistics->runs, 1, __ATOMIC_RELAXED);
   } else {
     for (braid_serve_request *other = requests->next; other; other = other->next)
       braid_serve_refuse(other, requests->verdict, "%s", requests->detail);
   }
+  return judged;
+}
+
+/* What one request contains must not fail the others. */
+static void run_each(worker *w, braid_serve_request *requests) {
+  for (braid_serve_request *request = requests; request; request = request->next) {
+    braid_serve_request *next = request->next;
+    request->next = NULL;
+    (void)run_rows(w, request, request->rows);
+    request->next = next;
+  }
+}
+
+static void run_together(worker *w, braid_serve_request *requests) {
+  line *l = w->line;
+  braid_serve_model *model = requests->model;
+  int64_t rows = 0, began = requests->started_ns;
+  for (const braid_serve_request *request = requests; request; request = request->next) rows += request->rows;
+  int64_t batch = model->batched ? braid_serve_model_batch(model, rows) : 1;
+  if (!run_rows(w, requests, rows)) run_each(w, requests);
   int64_t took = braid_now_ns() - began;
   pthread_mutex_lock(&l->lock);
   int64_t now = braid_now_ns();
@@ -357,7 +376,7 @@ static void run_together(worker *w, braid_serve_request *requests) {
     braid_serve_request *request = requests;
     requests = request->next;
     request->next = NULL;
-    finish(l->scheduler, request, (int64_t)((double)took * (double)request->rows / (double)rows));
+    finish(l->scheduler, request, (int64_t)((double)took * (double)request->rows / (double)(rows ? rows : 1)));
   }
 }
 
@@ -395,6 +414,7 @@ static braid_serve_request *next_run(worker *w) {
         run = take_chosen(l, &choice, now);
         l->free_ns[w->instance] = now + (int64_t)span.mean_ns;
         l->load.running++;
+        if (l->count) pthread_cond_broadcast(&l->changed); /* what is left may be for an instance that sleeps */
       }
     } else if (l->count) {
       wake = now + 10000000; /* no memory to look with: later */

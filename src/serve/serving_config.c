@@ -227,7 +227,7 @@ static braid_status check_daemon(const braid_serve_config *config, place *at) {
   set_place(at, NULL, 0, "http_threads");
   BRAID_TRY(check_range(config->http_threads, "http_threads", 64));
   set_place(at, NULL, 0, "max_request_bytes");
-  BRAID_TRY(check_range(config->max_request_bytes, "max_request_bytes", INT64_C(1) << 32));
+  BRAID_TRY(check_range(config->max_request_bytes, "max_request_bytes", INT64_C(1) << 31));
   set_place(at, NULL, 0, "max_connections");
   BRAID_TRY(check_range(config->max_connections, "max_connections", 65536));
   set_place(at, NULL, 0, "max_memory_bytes");

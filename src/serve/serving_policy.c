@@ -49,39 +49,60 @@ static int64_t take_group(const braid_serve_waiting *waiting, size_t count, size
   return rows;
 }
 
-braid_serve_admission braid_serve_admit(const braid_serve_waiting *waiting, size_t count, size_t newest, int64_t now_ns,
-                                        const int64_t *free_ns, size_t instances, braid_serve_forecast *forecast,
-                                        const void *context) {
+/* When everything that waits would end at the latest, if waiting[skip] did not (count: all do), and when it would begin
+ * on average. */
+typedef struct expected {
+  double begin_ns, end_ns;
+} expected;
+
+static void expect_all(const braid_serve_waiting *waiting, size_t count, size_t skip, int64_t now_ns,
+                       const int64_t *free_ns, size_t instances, braid_serve_forecast *forecast, const void *context,
+                       expected *out) {
   enum { LANES = 64 };
   lane lanes[LANES];
   bool taken[BRAID_SERVE_LOOKED_AT] = {false}, in_run[BRAID_SERVE_LOOKED_AT];
-  const braid_serve_waiting *request = &waiting[newest];
-  braid_serve_admission result = {.admitted = !request->deadline_ns};
-  if (count > BRAID_SERVE_LOOKED_AT) count = BRAID_SERVE_LOOKED_AT;
-  if (newest >= count) return result;
   if (instances > LANES) instances = LANES;
   for (size_t i = 0; i < instances; i++) lanes[i] = (lane){fmax((double)free_ns[i], (double)now_ns), 0};
-  bool missed = false;
+  if (skip < count) taken[skip] = true;
   for (size_t first = 0; first < count; first++) {
     if (taken[first]) continue;
     lane *on = first_free(lanes, instances);
+    double begin = on->free_ns;
     int64_t rows = take_group(waiting, count, first, taken, in_run, on, forecast, context);
     braid_serve_span span = forecast(context, waiting[first].group, rows);
     on->free_ns += span.mean_ns;
     on->variance += span.deviation_ns * span.deviation_ns;
     double end = on->free_ns + BRAID_SERVE_DEVIATIONS * sqrt(on->variance);
-    for (size_t i = first; i < count; i++) {
-      if (!in_run[i]) continue;
-      if (i == newest) result.end_ns = (int64_t)end;
-      missed |= waiting[i].deadline_ns && waiting[i].rank <= request->rank && end > (double)waiting[i].deadline_ns;
-    }
+    for (size_t i = first; i < count; i++)
+      if (in_run[i]) out[i] = (expected){begin, end};
   }
-  result.admitted = !missed;
-  if (missed && count == 1) { /* alone, on average in time: or a forecast that is too long would never be corrected */
+}
+
+static bool in_time(const braid_serve_waiting *one, const expected *when) {
+  return !one->deadline_ns || when->end_ns <= (double)one->deadline_ns;
+}
+
+braid_serve_admission braid_serve_admit(const braid_serve_waiting *waiting, size_t count, size_t newest, int64_t now_ns,
+                                        const int64_t *free_ns, size_t instances, braid_serve_forecast *forecast,
+                                        const void *context) {
+  expected with[BRAID_SERVE_LOOKED_AT], without[BRAID_SERVE_LOOKED_AT];
+  const braid_serve_waiting *request = &waiting[newest];
+  braid_serve_admission result = {.admitted = !request->deadline_ns};
+  if (count > BRAID_SERVE_LOOKED_AT) count = BRAID_SERVE_LOOKED_AT;
+  if (newest >= count) return result;
+  expect_all(waiting, count, count, now_ns, free_ns, instances, forecast, context, with);
+  expect_all(waiting, count, newest, now_ns, free_ns, instances, forecast, context, without);
+  result.end_ns = (int64_t)with[newest].end_ns;
+  result.admitted = in_time(request, &with[newest]);
+  if (!result.admitted && with[newest].begin_ns <= (double)now_ns) { /* at once, and on average in time: or a forecast
+                                                                        that is too long would never be corrected */
     braid_serve_span span = forecast(context, request->group, request->rows);
-    result.admitted = first_free(lanes, instances)->free_ns - span.mean_ns <= (double)now_ns &&
-                      (double)now_ns + span.mean_ns <= (double)request->deadline_ns;
+    result.admitted = (double)now_ns + span.mean_ns <= (double)request->deadline_ns;
   }
+  for (size_t i = 0; i < count; i++) /* what would be late anyway is not for this one to be refused */
+    if (i != newest && waiting[i].rank <= request->rank && in_time(&waiting[i], &without[i]) &&
+        !in_time(&waiting[i], &with[i]))
+      result.admitted = false;
   return result;
 }
 

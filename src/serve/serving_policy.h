@@ -36,7 +36,7 @@ typedef struct braid_serve_admission {
 } braid_serve_admission;
 /* Whether waiting[newest] may stay, which came just now: everything that waits is run in order, those of a group
  * together, on instances that are free at free_ns[]; it must end by its deadline and nothing that was admitted before
- * it and is as urgent may miss its own. `waiting` is in order (braid_serve_before). */
+ * it and is as urgent may miss its own that it would meet without it. `waiting` is in order (braid_serve_before). */
 braid_serve_admission braid_serve_admit(const braid_serve_waiting *waiting, size_t count, size_t newest, int64_t now_ns,
                                         const int64_t *free_ns, size_t instances, braid_serve_forecast *forecast,
                                         const void *context);

@@ -80,7 +80,6 @@ braid_serve_verdict braid_serve_tenant_enter(braid_serve_tenant *tenant, braid_s
   const braid_serve_tenant_config *config = tenant->config;
   braid_serve_verdict verdict = BRAID_SERVE_DONE;
   pthread_mutex_lock(&tenant->lock);
-  tenant->usage.requests++;
   if (config->rate > 0) refill(tenant, braid_now_ns());
   if (tenant->in_flight >= config->max_requests) {
     verdict =
@@ -132,6 +131,7 @@ void braid_serve_tenant_leave(braid_serve_tenant *tenant, const braid_serve_requ
   braid_serve_usage *usage = &tenant->usage;
   pthread_mutex_lock(&tenant->lock);
   tenant->in_flight -= request->counted;
+  usage->requests++;
   usage->done += request->verdict == BRAID_SERVE_DONE;
   usage->late += request->verdict == BRAID_SERVE_LATE;
   usage->cancelled += request->verdict == BRAID_SERVE_CANCELLED;

@@ -38,7 +38,8 @@ bool braid_serve_tenant_may(const braid_serve_tenant *tenant, const char *model)
 braid_serve_verdict braid_serve_tenant_enter(braid_serve_tenant *tenant, braid_serve_request *request);
 /* Takes `bytes` more of the tenant's quota for a request that is being read. */
 braid_serve_verdict braid_serve_tenant_take(braid_serve_tenant *tenant, braid_serve_request *request, size_t bytes);
-/* The same without a request; false where the tenant has not so much left. */
+/* What was taken comes back when the request is freed: until then its inputs and results are in flight. The same
+ * without a request; false where the tenant has not so much left. */
 bool braid_serve_tenant_reserve(braid_serve_tenant *tenant, size_t bytes);
 void braid_serve_tenant_return(braid_serve_tenant *tenant, size_t bytes);
 /* The request has ended; `device_ns`: its part of the run's time, by rows. */

@@ -26,6 +26,7 @@ typedef struct braid_http_call {
   size_t bytes, capacity; /* the capacity is counted against the tenant's quota */
   int64_t began_ns;
   int *open;              /* calls whose answer is not sent yet, this among them (atomic); NULL: not counted */
+  bool closes;            /* the connection ends with the answer */
   bool answered, waiting; /* an answer is queued; the scheduler has the request */
   int socket;
   /* --- a model to be loaded or unloaded, which takes seconds: by a thread --- */

@@ -28,6 +28,16 @@ bool braid_http_load(braid_http_call *call, const char *model, bool load) {
                       call->tenant->config->name);
     return false;
   }
+  json_t *asked =
+      call->bytes && call->bytes <= BRAID_JSON_MOST ? json_loadb((const char *)call->body, call->bytes, 0, NULL) : NULL;
+  size_t given = json_object_size(json_object_get(asked, "parameters"));
+  bool dependents = json_object_get(json_object_get(asked, "parameters"), "unload_dependents") != NULL;
+  json_decref(asked);
+  if (call->bytes > BRAID_JSON_MOST || given > dependents) {
+    braid_http_refuse(call, BRAID_SERVE_INVALID,
+                      "parameters are not offered: models are loaded as the daemon's configuration says");
+    return false;
+  }
   snprintf(call->model, sizeof call->model, "%s", model);
   call->load = load;
   call->waiting = call->loading = true;
@@ -67,7 +77,7 @@ static void list_regions(braid_http_call *call, const char *name) {
 }
 
 static bool read_region(braid_http_call *call, const char *name, braid_serve_region_info *info) {
-  json_t *root = json_loadb((const char *)call->body, call->bytes, 0, NULL);
+  json_t *root = call->bytes <= BRAID_JSON_MOST ? json_loadb((const char *)call->body, call->bytes, 0, NULL) : NULL;
   const char *key = json_string_value(json_object_get(root, "key"));
   const json_t *offset = json_object_get(root, "offset"), *bytes = json_object_get(root, "byte_size");
   bool whole = key && strlen(key) < sizeof info->key && strlen(name) < sizeof info->name && json_is_integer(bytes) &&

@@ -1,6 +1,7 @@
 /* The HTTP front end: connections and bodies by libmicrohttpd, TLS by GnuTLS behind it, and what a path means. */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <math.h>
 #include <netdb.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -25,7 +26,7 @@ struct braid_serve_http {
 
 static const int64_t kLastAnswers =
     2000000000; /* how long a daemon that stops waits for clients to read; nanoseconds */
-enum { kIdleSeconds = 75, kFirstBody = 4096, kPemBytes = 1 << 20, kConnectionBytes = 64 << 10 };
+enum { kFirstBody = 4096, kPemBytes = 1 << 20, kConnectionBytes = 64 << 10 };
 
 /* --- answers -------------------------------------------------------------------------------------------------------
  */
@@ -69,6 +70,7 @@ static enum MHD_Result send_answer(braid_http_call *call) {
     MHD_add_response_header(
         response, "Content-Security-Policy",
         "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'");
+  if (call->closes) MHD_add_response_header(response, "Connection", "close");
   if (call->status == 401) MHD_add_response_header(response, "WWW-Authenticate", "Bearer");
   if (call->status == 429 || call->status == 503) MHD_add_response_header(response, "Retry-After", "1");
   enum MHD_Result queued = MHD_queue_response(call->connection, (unsigned)call->status, response);
@@ -238,10 +240,30 @@ static void drop_body(braid_http_call *call) {
   call->bytes = call->capacity = 0;
 }
 
+static enum MHD_Result count_length(void *context, enum MHD_ValueKind kind, const char *key, const char *value) {
+  (void)kind, (void)value;
+  *(int *)context += strcasecmp(key, "Content-Length") == 0;
+  return MHD_YES;
+}
+
+/* Whether the header says in one way where the body ends: if not, what a proxy before takes for the body may be another
+ * request here (RFC 9112, 6.3). The connection ends with the answer. */
+static bool check_framing(braid_http_call *call) {
+  const char *coding = MHD_lookup_connection_value(call->connection, MHD_HEADER_KIND, "Transfer-Encoding");
+  int lengths = 0;
+  MHD_get_connection_values(call->connection, MHD_HEADER_KIND, count_length, &lengths);
+  if (lengths <= 1 && (!coding || (!lengths && strcasecmp(coding, "chunked") == 0))) return true;
+  call->closes = true;
+  braid_http_refuse(call, BRAID_SERVE_INVALID,
+                    "the header has one Content-Length or Transfer-Encoding: chunked, not both or others");
+  return false;
+}
+
 /* What the header says of the body; false: the answer is a refusal. */
 static bool expect_body(braid_http_call *call) {
   const char *length = MHD_lookup_connection_value(call->connection, MHD_HEADER_KIND, "Content-Length");
   int64_t bytes = 0;
+  if (!check_framing(call)) return false;
   if (strcmp(call->method, "GET") != 0 && strcmp(call->method, "POST") != 0 && strcmp(call->method, "HEAD") != 0) {
     braid_http_refuse(call, BRAID_SERVE_INVALID, "%.20s is not offered; GET and POST are", call->method);
     return false;
@@ -255,11 +277,11 @@ static bool take_body(braid_http_call *call, const char *data, size_t bytes) {
     return false;
   memcpy(call->body + call->bytes, data, bytes);
   call->bytes += bytes;
-  double ms = (double)(braid_now_ns() - call->began_ns) * 1e-6;
-  if (ms <= call->server->config->receive_ms) return true;
-  braid_http_refuse(call, BRAID_SERVE_LATE, "the request took more than %g ms to arrive",
-                    call->server->config->receive_ms);
-  return false;
+  return true;
+}
+
+static bool is_slow(const braid_http_call *call) {
+  return (double)(braid_now_ns() - call->began_ns) * 1e-6 > call->server->config->receive_ms;
 }
 
 /* --- MHD's callbacks -----------------------------------------------------------------------------------------------
@@ -291,9 +313,13 @@ static enum MHD_Result on_access(void *context, struct MHD_Connection *connectio
   if (*bytes) {
     size_t count = *bytes;
     *bytes = 0;
-    if (call->status) return MHD_YES; /* refused: the rest is not kept */
-    (void)take_body(call, data, count);
-    return MHD_YES;
+    if (!is_slow(call)) {
+      if (call->status || take_body(call, data, count)) return MHD_YES; /* refused: the rest is not kept */
+      drop_body(call);
+      return MHD_YES;
+    }
+    drop_body(call);
+    return MHD_NO; /* whoever sends without an end, or slowly, is cut off */
   }
   if (call->answered) return MHD_YES;
   if (call->waiting) {
@@ -366,7 +392,7 @@ static braid_status start_daemon(braid_server *server, struct braid_serve_http *
       {MHD_OPTION_THREAD_POOL_SIZE, (intptr_t)config->http_threads, NULL},
       {MHD_OPTION_CONNECTION_LIMIT, (intptr_t)config->max_connections, NULL},
       {MHD_OPTION_CONNECTION_MEMORY_LIMIT, kConnectionBytes, NULL},
-      {MHD_OPTION_CONNECTION_TIMEOUT, kIdleSeconds, NULL},
+      {MHD_OPTION_CONNECTION_TIMEOUT, (intptr_t)ceil(config->receive_ms * 1e-3), NULL},
       {MHD_OPTION_NOTIFY_COMPLETED, (intptr_t)on_completed, NULL},
       {http->key ? MHD_OPTION_HTTPS_MEM_KEY : MHD_OPTION_END, 0, http->key},
       {MHD_OPTION_HTTPS_MEM_CERT, 0, http->certificate},

@@ -206,8 +206,16 @@ bool braid_http_read_request(braid_http_call *call, size_t json_bytes) {
   braid_text_init(&skeleton, NULL);
   if (!braid_json_take_arrays((const char *)call->body, json_bytes, &skeleton, &rest.arrays)) {
     braid_text_deinit(&skeleton);
-    braid_http_refuse(call, BRAID_SERVE_INVALID,
-                      "the body has more than %d arrays of data, or there is no memory for it", BRAID_JSON_ARRAYS);
+    braid_http_refuse(
+        call, BRAID_SERVE_INVALID,
+        "a key of the body has an escape, it has more than %d arrays of data, or there is no memory for it",
+        BRAID_JSON_ARRAYS);
+    return false;
+  }
+  if (skeleton.length > BRAID_JSON_MOST) {
+    braid_text_deinit(&skeleton);
+    braid_http_refuse(call, BRAID_SERVE_TOO_LARGE, "the JSON without arrays of data has more than %d bytes",
+                      BRAID_JSON_MOST);
     return false;
   }
   json_t *root = json_loadb(skeleton.data, skeleton.length, JSON_REJECT_DUPLICATES, &error);

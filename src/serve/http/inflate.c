@@ -3,7 +3,7 @@
 
 #include "serve/http/call.h"
 
-enum { kAnyFormat = 15 + 32 }; /* gzip or zlib, by its first bytes */
+enum { kAnyFormat = 15 + 32, kPiece = 1 << 30 }; /* gzip or zlib, by its first bytes; zlib counts in 32 bits */
 
 bool braid_http_inflate(braid_http_call *call) {
   z_stream stream = {.next_in = call->body, .avail_in = (uInt)call->bytes};
@@ -16,11 +16,15 @@ bool braid_http_inflate(braid_http_call *call) {
   call->body = NULL;
   call->bytes = call->capacity = 0;
   int code = Z_OK;
-  while (code == Z_OK && braid_http_reserve_body(call, call->bytes + 4 * packed_capacity + 1)) {
+  size_t most = (size_t)call->server->config->max_request_bytes;
+  while (code == Z_OK) {
+    size_t wanted = call->bytes + 4 * packed_capacity + 1;
+    if (!braid_http_reserve_body(call, wanted < most || call->bytes >= most ? wanted : most)) break;
     stream.next_out = call->body + call->bytes;
-    stream.avail_out = (uInt)(call->capacity - call->bytes);
+    size_t room = call->capacity - call->bytes < kPiece ? call->capacity - call->bytes : kPiece;
+    stream.avail_out = (uInt)room;
     code = inflate(&stream, Z_NO_FLUSH);
-    call->bytes = call->capacity - stream.avail_out;
+    call->bytes += room - stream.avail_out;
   }
   inflateEnd(&stream);
   braid_free(NULL, packed);

@@ -155,7 +155,8 @@ void braid_http_index(braid_http_call *call) {
                                         [BRAID_SERVE_LOADING] = "LOADING",
                                         [BRAID_SERVE_READY] = "READY",
                                         [BRAID_SERVE_BROKEN] = "UNAVAILABLE"};
-  json_t *asked = call->bytes ? json_loadb((const char *)call->body, call->bytes, 0, NULL) : NULL;
+  json_t *asked =
+      call->bytes && call->bytes <= BRAID_JSON_MOST ? json_loadb((const char *)call->body, call->bytes, 0, NULL) : NULL;
   bool ready_only = json_is_true(json_object_get(asked, "ready")), any = false;
   json_decref(asked);
   braid_serve_entry entry;

@@ -52,6 +52,7 @@ bool braid_json_take_arrays(const char *json, size_t bytes, braid_text *skeleton
     const char *key = at, *value = skip_string(at, end);
     at = value;
     while (value < end && is_space(*value)) value++;
+    if (value < end && *value == ':' && memchr(key, '\\', (size_t)(at - key))) return false;
     if (value == end || *value != ':' || (size_t)(at - key) != sizeof kKey - 1 ||
         memcmp(key, kKey, sizeof kKey - 1) != 0)
       continue;

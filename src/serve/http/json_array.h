@@ -11,7 +11,10 @@
 #include "braid/tensor.h"
 
 /* The texts of the arrays that were taken out of a body, from '[' to ']'. */
-enum { BRAID_JSON_ARRAYS = 64 };
+enum {
+  BRAID_JSON_ARRAYS = 64,
+  BRAID_JSON_MOST = 256 << 10
+}; /* JSON beside arrays takes 100 times its bytes in memory */
 typedef struct braid_json_arrays {
   struct {
     const char *text;
@@ -22,7 +25,8 @@ typedef struct braid_json_arrays {
 
 /* Copies a JSON text without the arrays that are the values of members named "data" and have nothing but numbers, true
  * and false in them, at any depth: in their place stands an array with the index in `arrays`, so that every array of
- * one whole number is one of these. False: out of memory, or there are more than BRAID_JSON_ARRAYS. Whether the text is
+ * one whole number is one of these. False: out of memory, there are more than BRAID_JSON_ARRAYS, or a
+ * key has an escape, behind which "data" might hide. Whether the text is
  * JSON is not judged: what is no JSON stays none. The texts point into `json`. */
 bool braid_json_take_arrays(const char *json, size_t bytes, braid_text *skeleton, braid_json_arrays *arrays);
 
