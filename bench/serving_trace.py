@@ -133,6 +133,7 @@ def main():
     parser.add_argument("--load", type=float, nargs="+", default=[0.7, 1.5])
     parser.add_argument("--requests", type=int, default=20000)
     parser.add_argument("--batch-bits", default="same")
+    parser.add_argument("--max-batch", type=int, default=1)
     args = parser.parse_args()
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
@@ -141,7 +142,7 @@ def main():
         config = os.path.join(folder, "serve.yaml")
         with open(config, "w") as f:
             f.write(f"port: {port}\nhttp_threads: 1\ndevices:\n  - {{name: cpu, threads: 1}}\nmodels:\n"
-                    f"  - {{name: m, path: {os.path.abspath(args.model)}, batch_bits: {args.batch_bits}}}\n"
+                    f"  - {{name: m, path: {os.path.abspath(args.model)}, batch_bits: {args.batch_bits}, max_batch: {args.max_batch}}}\n"
                     "tenants:\n  - {name: all, max_requests: 100000}\n")
         daemon = subprocess.Popen([os.path.join(args.build, "braid"), "serve", "--config", config], stderr=subprocess.DEVNULL)
         try:

@@ -79,30 +79,33 @@ static const struct argp argp = {
     NULL,
     NULL};
 
-static void report_broken(braid_server *server) {
+static void report_models(braid_server *server) {
   const char *name;
-  char reason[512];
-  for (size_t i = 0; braid_server_model(server, i, &name, reason, sizeof reason); i++)
-    if (reason[0]) braid_log_write(cli_log(), BRAID_LOG_WARNING, "model %s could not be loaded: %s", name, reason);
+  bool loaded;
+  char note[512];
+  for (size_t i = 0; braid_server_model(server, i, &name, &loaded, note, sizeof note); i++)
+    if (note[0])
+      braid_log_write(cli_log(), BRAID_LOG_WARNING, "model %s%s: %s", name, loaded ? "" : " could not be loaded", note);
 }
 
 /* Of --check: what was found. */
 static void report_check(const arguments *args, braid_server *server) {
   const char *name;
-  char reason[512];
+  bool loaded;
+  char note[512];
   cli_json json;
   if (!args->common.json) {
-    for (size_t i = 0; braid_server_model(server, i, &name, reason, sizeof reason); i++)
-      printf("%s: %s\n", name, reason[0] ? reason : "loaded");
+    for (size_t i = 0; braid_server_model(server, i, &name, &loaded, note, sizeof note); i++)
+      printf("%s: %s%s%s\n", name, loaded ? "loaded" : "not loaded", note[0] ? "; " : "", note);
     return;
   }
   if (!cli_json_begin(&json)) return;
   cli_json_array(&json, "models");
-  for (size_t i = 0; braid_server_model(server, i, &name, reason, sizeof reason); i++) {
+  for (size_t i = 0; braid_server_model(server, i, &name, &loaded, note, sizeof note); i++) {
     cli_json_object(&json, NULL);
     cli_json_string(&json, "name", name);
-    cli_json_bool(&json, "loaded", !reason[0]);
-    if (reason[0]) cli_json_string(&json, "reason", reason);
+    cli_json_bool(&json, "loaded", loaded);
+    if (note[0]) cli_json_string(&json, "note", note);
     cli_json_close(&json, '}');
   }
   cli_json_close(&json, ']');
@@ -150,10 +153,14 @@ int cli_serve(int argc, char **argv) {
   if (status != BRAID_OK) return cli_fail(&args.common, "serve", status);
   if (!args.check) report_places(&args, server);
   size_t broken = wait_for_models(server);
+  if (args.check && cli_interrupted()) {
+    braid_server_destroy(server, 0);
+    return cli_fail(&args.common, "serve", braid_fail(BRAID_CANCELLED, "interrupted before all models were loaded"));
+  }
   if (args.check)
     report_check(&args, server);
   else
-    report_broken(server);
+    report_models(server);
   while (!args.check && !cli_interrupted()) nanosleep(&(struct timespec){0, 50000000}, NULL);
   braid_server_destroy(server, (int64_t)(args.grace_s * 1e9));
   return args.check && broken ? CLI_FAILED : CLI_OK;

@@ -123,7 +123,7 @@ typedef struct braid_client_model {
   char name[128], version[128];
   braid_client_state state;
   char reason[512];                 /* why it is not ready; of a compiled one what was found of batches */
-  uint64_t max_batch;               /* rows of a run */
+  uint64_t max_batch;               /* rows that requests may share a run with */
   uint64_t handle;                  /* of a compiled model; else 0 */
   size_t input_count, output_count; /* 0 while it is not ready */
   braid_client_port inputs[BRAID_CLIENT_MAX_TENSORS], outputs[BRAID_CLIENT_MAX_TENSORS];
@@ -133,7 +133,7 @@ typedef struct braid_client_model {
 BRAID_CLIENT_API braid_client_status braid_client_models(braid_client *client, const char *name,
                                                          braid_client_model **out, size_t *out_count);
 /* Has the daemon compile an ONNX model (without external data) for the connection, on the device of this name (NULL:
- * its first), for up to `max_batch` rows in a run (0: 8). FORBIDDEN: the tenant may not. Seconds; freed with free(). */
+ * its first), for up to `max_batch` rows in a run (0: 1). FORBIDDEN: the tenant may not. Seconds; freed with free(). */
 BRAID_CLIENT_API braid_client_status braid_client_compile(braid_client *client, const char *name, const void *onnx,
                                                           size_t bytes, const char *device, int max_batch,
                                                           braid_client_model **out);

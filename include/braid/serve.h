@@ -33,9 +33,10 @@ int braid_server_wire_port(const braid_server *server);
 const char *braid_server_socket(const braid_server *server); /* NULL: none */
 /* How many models are loaded, and how many could not be. */
 void braid_server_models(braid_server *server, size_t *out_loading, size_t *out_ready, size_t *out_broken);
-/* Why the index-th model could not be loaded, or why it is not loaded; "": it is. False beyond the last. */
-bool braid_server_model(braid_server *server, size_t index, const char **out_name, char *out_reason,
-                        size_t reason_bytes);
+/* The index-th model: whether it is loaded, and why it could not be, or what is to be known of it (""; nothing). False
+ * beyond the last. */
+bool braid_server_model(braid_server *server, size_t index, const char **out_name, bool *out_loaded, char *out_note,
+                        size_t note_bytes);
 /* Takes no more requests, lets those that it has end within `grace_ns`, cancels the others, and frees all. NULL is
  * allowed. */
 void braid_server_destroy(braid_server *server, int64_t grace_ns);

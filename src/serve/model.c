@@ -192,7 +192,10 @@ braid_status braid_serve_model_load(const braid_serve_model_config *config, brai
   braid_graph *graph;
   *out = NULL;
   BRAID_TRY(braid_model_load(NULL, config->path, &options, &graph));
-  return braid_serve_model_make(config, device, statistics, graph, out);
+  braid_status status = braid_serve_model_make(config, device, statistics, graph, out);
+  const char *dot = strrchr(config->path, '.');
+  if (*out) (*out)->random = !config->weights && dot && strcmp(dot, ".cfg") == 0;
+  return status;
 }
 
 void braid_serve_model_retain(braid_serve_model *model) {

@@ -17,6 +17,8 @@ typedef struct slot {
   braid_serve_state state;
   bool wanted;  /* to be loaded; else it was unloaded by the API, or is lazy and nobody asked */
   bool refused; /* unloaded by the API: no request loads it */
+  bool asked;   /* loaded by the API */
+  bool first;   /* to be loaded since the start, and neither loaded nor broken yet */
   char reason[BRAID_SERVE_DETAIL];
   braid_serve_statistics statistics;
   size_t bytes;
@@ -48,7 +50,7 @@ static braid_status save_state(const braid_serve_registry *registry) {
   braid_text_init(&text, NULL);
   for (size_t i = 0; i < registry->count; i++) {
     const slot *s = &registry->slots[i];
-    if (s->refused || s->wanted)
+    if (s->refused || s->asked)
       braid_text_printf(&text, "%s %s\n", s->refused ? "unloaded" : "loaded", s->config->name);
   }
   braid_status status =
@@ -80,7 +82,7 @@ static braid_status read_state(braid_serve_registry *registry) {
     }
     slot *s = find_slot(registry, line + (loaded ? 7 : 9));
     if (s) { /* else the configuration has it no more */
-      s->wanted = loaded;
+      s->wanted = s->asked = loaded;
       s->refused = unloaded;
     }
     at += length + 1;
@@ -131,12 +133,14 @@ static void load_slot(braid_serve_registry *registry, slot *s) {
     s->bytes = bytes;
     s->state = BRAID_SERVE_READY;
     s->used_ns = braid_now_ns();
-    s->reason[0] = '\0';
+    snprintf(s->reason, sizeof s->reason, "%s",
+             model->random ? "its weights are random: the configuration names none" : "");
   } else {
     s->state = BRAID_SERVE_BROKEN;
     s->wanted = false;
     snprintf(s->reason, sizeof s->reason, "%s", braid_error_detail());
   }
+  s->first = false;
   size_t count = evict(registry, s, evicted);
   pthread_cond_broadcast(&registry->changed);
   pthread_mutex_unlock(&registry->lock);
@@ -178,6 +182,7 @@ braid_status braid_serve_registry_create(const braid_serve_config *config, braid
     while (strcmp(s->device->config->name, s->config->device) != 0) s->device++;
   }
   if (status == BRAID_OK) status = read_state(registry);
+  for (size_t i = 0; i < registry->count; i++) registry->slots[i].first = registry->slots[i].wanted;
   if (status == BRAID_OK) status = braid_thread_start(&registry->loader, "braid-load", loader_main, registry);
   registry->started = status == BRAID_OK;
   if (status == BRAID_OK)
@@ -238,9 +243,9 @@ bool braid_serve_registry_find(braid_serve_registry *registry, const char *name,
 
 bool braid_serve_registry_is_settled(braid_serve_registry *registry) {
   bool settled = true;
-  braid_serve_entry entry;
-  for (size_t i = 0; braid_serve_registry_entry(registry, i, &entry); i++)
-    settled &= entry.state != BRAID_SERVE_LOADING;
+  pthread_mutex_lock(&registry->lock);
+  for (size_t i = 0; i < registry->count; i++) settled &= !registry->slots[i].first || !registry->slots[i].wanted;
+  pthread_mutex_unlock(&registry->lock);
   return settled;
 }
 
@@ -279,7 +284,7 @@ braid_status braid_serve_registry_load(braid_serve_registry *registry, const cha
   braid_status status = BRAID_OK;
   pthread_mutex_lock(&registry->lock);
   s->refused = false;
-  s->wanted = true;
+  s->wanted = s->asked = true;
   if (s->state == BRAID_SERVE_BROKEN) s->state = BRAID_SERVE_UNLOADED; /* another attempt */
   pthread_cond_broadcast(&registry->changed);
   while (!registry->stop && s->wanted && (s->state == BRAID_SERVE_UNLOADED || s->state == BRAID_SERVE_LOADING))
@@ -297,7 +302,7 @@ braid_status braid_serve_registry_unload(braid_serve_registry *registry, const c
   if (!s) return braid_fail(BRAID_NOT_FOUND, "there is no model \"%.100s\" in the configuration", name);
   pthread_mutex_lock(&registry->lock);
   s->refused = true;
-  s->wanted = false;
+  s->wanted = s->asked = false;
   while (!registry->stop && s->state == BRAID_SERVE_LOADING) pthread_cond_wait(&registry->changed, &registry->lock);
   braid_serve_model *model = s->model;
   s->model = NULL;

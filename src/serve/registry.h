@@ -25,7 +25,7 @@ size_t braid_serve_registry_count(const braid_serve_registry *registry);
 /* False beyond the last. */
 bool braid_serve_registry_entry(braid_serve_registry *registry, size_t index, braid_serve_entry *out);
 bool braid_serve_registry_find(braid_serve_registry *registry, const char *name, braid_serve_entry *out);
-/* Whether none is loading. */
+/* Whether what was to be loaded at the start is loaded or broken. */
 bool braid_serve_registry_is_settled(braid_serve_registry *registry);
 /* A reference to a loaded model. NOT_FOUND: no such model or version; BUSY: it is not ready, the detail says why. A
  * lazy one that nobody unloaded begins to load, and is BUSY until then. `version` NULL or "": any. */

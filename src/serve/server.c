@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/try.h"
 
@@ -20,6 +21,15 @@ static int chosen_port(int given, int64_t configured) {
   return given < 0 ? 0 : given ? given : (int)configured;
 }
 
+/* The wire protocol has no TLS: where the daemon has, it is for this machine. */
+static braid_status check_wire(const braid_server *server) {
+  const braid_serve_config *config = server->config;
+  bool here = strncmp(config->address, "127.", 4) == 0 || strcmp(config->address, "::1") == 0;
+  if (server->wire_port < 0 || !config->certificate || here) return BRAID_OK;
+  return braid_fail(BRAID_INVALID_ARGUMENT, "wire_port has no TLS, and address %s is not this machine's alone",
+                    config->address);
+}
+
 static void prepare_trial(braid_serve_config *config) {
   free(config->state); /* libcyaml's */
   config->state = NULL;
@@ -35,6 +45,7 @@ static braid_status open_server(const braid_server_options *options, braid_serve
   server->wire_port =
       options->wire_port || server->config->wire_port ? chosen_port(options->wire_port, server->config->wire_port) : -1;
   if (options->trial) prepare_trial(server->config);
+  BRAID_TRY(check_wire(server));
   BRAID_TRY(open_devices(server));
   BRAID_TRY(braid_serve_tenants_create(server->config, &server->tenants, &server->tenant_count));
   BRAID_TRY(braid_serve_regions_create(&server->regions));
@@ -85,12 +96,13 @@ void braid_server_models(braid_server *server, size_t *out_loading, size_t *out_
   }
 }
 
-bool braid_server_model(braid_server *server, size_t index, const char **out_name, char *out_reason,
-                        size_t reason_bytes) {
+bool braid_server_model(braid_server *server, size_t index, const char **out_name, bool *out_loaded, char *out_note,
+                        size_t note_bytes) {
   braid_serve_entry entry;
   if (!braid_serve_registry_entry(server->registry, index, &entry)) return false;
   *out_name = entry.config->name;
-  snprintf(out_reason, reason_bytes, "%s", entry.state == BRAID_SERVE_BROKEN ? entry.reason : "");
+  *out_loaded = entry.state == BRAID_SERVE_READY;
+  snprintf(out_note, note_bytes, "%s", *out_loaded || entry.state == BRAID_SERVE_BROKEN ? entry.reason : "");
   return true;
 }
 

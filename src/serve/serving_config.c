@@ -14,7 +14,10 @@ enum { kMost = 256, kText = 4096, kName = 100 };
   CYAML_FIELD_STRING_PTR(#name, CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, type, name, least, most)
 #define INTEGER(type, name) CYAML_FIELD_INT(#name, CYAML_FLAG_OPTIONAL, type, name)
 #define NUMBER(type, name) CYAML_FIELD_FLOAT(#name, CYAML_FLAG_OPTIONAL, type, name)
-#define FLAG(type, name) CYAML_FIELD_BOOL(#name, CYAML_FLAG_OPTIONAL, type, name)
+/* libcyaml's own takes every word that is not one of no's for yes. */
+static const cyaml_strval_t kFlags[] = {{"false", 0}, {"no", 0}, {"off", 0}, {"true", 1}, {"yes", 1}, {"on", 1}};
+#define FLAG(type, name)                                                                                               \
+  CYAML_FIELD_ENUM(#name, CYAML_FLAG_OPTIONAL | CYAML_FLAG_STRICT, type, name, kFlags, sizeof kFlags / sizeof *kFlags)
 
 static const cyaml_schema_field_t kDeviceFields[] = {
     CYAML_FIELD_STRING_PTR("name", CYAML_FLAG_POINTER, braid_serve_device_config, name, 1, kName),

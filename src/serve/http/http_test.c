@@ -136,6 +136,7 @@ static void test_refusals(void **state) {
       {"GET", "/v2/models/lenet/a/b/c/d/e/f", "", 404, NULL},
       {"GET", "/v2/models/broken", "", 503, "nowhere.onnx"},
       {"GET", "/v2/models/lenet/ready", "", 200, "true"},
+      {"GET", "/v2/models/lenet", "", 200, "\"weights\":\"random\""},
       {"GET", "/v2/models/broken/ready", "", 400, "false"},
       {"DELETE", "/v2", "", 400, "not offered"},
       {"POST", "/v2/models/lenet/infer", "", 400, "JSON"},

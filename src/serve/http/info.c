@@ -52,6 +52,7 @@ void braid_http_model_metadata(braid_http_call *call, const char *name, const ch
   add_ports(text, model->outputs, model->output_count);
   braid_text_add(text, ",\"properties\":{\"batching\":");
   braid_text_add_json(text, model->batching);
+  if (model->random) braid_text_add(text, ",\"weights\":\"random\"");
   braid_text_add(text, "}}");
   call->status = 200;
   braid_serve_model_release(model);

@@ -14,7 +14,7 @@ static const char kConfig[] = "max_request_bytes: 100000\n"
                               "  - {name: cpu, threads: 1}\n"
                               "models:\n"
                               "  - {name: lenet, path: " BRAID_MODELS "/lenet.cfg}\n"
-                              "  - {name: slow, path: " BRAID_MODELS "/lenet.cfg, batch_bits: any, delay_ms: 400}\n";
+                              "  - {name: slow, path: " BRAID_MODELS "/lenet.cfg, batch_bits: any, max_batch: 8, delay_ms: 400}\n";
 
 static braid_server *server;
 static braid_wire_writer writer;
