@@ -16,7 +16,8 @@ int cli_serve(int argc, char **argv) {
   strcpy(folder, kName);
   if (access(path, X_OK) != 0)
     return cli_fail_text(&common, "serve", CLI_FAILED,
-                         "%s is not there: Braid was built without the daemon, which needs libmicrohttpd and jansson", path);
+                         "%s is not there: Braid was built without the daemon, which needs libmicrohttpd and jansson",
+                         path);
   execv(path, argv);
   return cli_fail_text(&common, "serve", CLI_FAILED, "%s: %s", path, strerror(errno));
 }

@@ -7,14 +7,15 @@
 
 #include "serve/wire/wire_check.h"
 
-static const char kConfig[] = "max_request_bytes: 100000\n"
-                              "max_connections: 8\n"
-                              "receive_ms: 300\n"
-                              "devices:\n"
-                              "  - {name: cpu, threads: 1}\n"
-                              "models:\n"
-                              "  - {name: lenet, path: " BRAID_MODELS "/lenet.cfg}\n"
-                              "  - {name: slow, path: " BRAID_MODELS "/lenet.cfg, batch_bits: any, max_batch: 8, delay_ms: 400}\n";
+static const char kConfig[] =
+    "max_request_bytes: 100000\n"
+    "max_connections: 8\n"
+    "receive_ms: 300\n"
+    "devices:\n"
+    "  - {name: cpu, threads: 1}\n"
+    "models:\n"
+    "  - {name: lenet, path: " BRAID_MODELS "/lenet.cfg}\n"
+    "  - {name: slow, path: " BRAID_MODELS "/lenet.cfg, batch_bits: any, max_batch: 8, delay_ms: 400}\n";
 
 static braid_server *server;
 static braid_wire_writer writer;

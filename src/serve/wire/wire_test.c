@@ -4,11 +4,12 @@
 
 #include "serve/wire/wire_check.h"
 
-static const char kConfig[] = "devices:\n"
-                              "  - {name: cpu, threads: 1, instances: 2}\n"
-                              "models:\n"
-                              "  - {name: lenet, path: " BRAID_MODELS "/lenet.cfg}\n"
-                              "  - {name: slow, path: " BRAID_MODELS "/lenet.cfg, batch_bits: any, max_batch: 8, delay_ms: 400}\n";
+static const char kConfig[] =
+    "devices:\n"
+    "  - {name: cpu, threads: 1, instances: 2}\n"
+    "models:\n"
+    "  - {name: lenet, path: " BRAID_MODELS "/lenet.cfg}\n"
+    "  - {name: slow, path: " BRAID_MODELS "/lenet.cfg, batch_bits: any, max_batch: 8, delay_ms: 400}\n";
 static const char kTenants[] = "tenants:\n"
                                "  - {name: bob, token: b, share: 0.5, max_bytes: 200000, max_requests: 2}\n"
                                "  - {name: ann, token: a, share: 0.5, compile: true}\n";
