@@ -50,7 +50,7 @@ void braid_serve_regions_destroy(braid_serve_regions *regions) {
   braid_free(NULL, regions);
 }
 
-static region *find(braid_serve_regions *regions, const braid_serve_tenant *tenant, const char *name) {
+static region *region_find(braid_serve_regions *regions, const braid_serve_tenant *tenant, const char *name) {
   for (size_t i = 0; i < regions->count; i++)
     if (regions->items[i].tenant == tenant && strcmp(regions->items[i].info.name, name) == 0) return &regions->items[i];
   return NULL;
@@ -89,7 +89,7 @@ braid_serve_verdict braid_serve_region_register(braid_serve_regions *regions, co
   for (size_t i = 0; i < regions->count; i++) own += regions->items[i].tenant == tenant;
   region *items = braid_grow(NULL, regions->items, regions->count, &regions->capacity, sizeof *items);
   if (items) regions->items = items;
-  if (find(regions, tenant, info->name))
+  if (region_find(regions, tenant, info->name))
     verdict = refuse(detail, BRAID_SERVE_INVALID, "there is a region %s already", info->name);
   else if (own >= kMost)
     verdict = refuse(detail, BRAID_SERVE_OVER_QUOTA, "the tenant has %d regions, as many as it may", kMost);
@@ -138,7 +138,7 @@ static braid_serve_verdict transfer(braid_serve_regions *regions, const braid_se
   braid_serve_verdict verdict = BRAID_SERVE_DONE;
   uint64_t end;
   pthread_rwlock_rdlock(&regions->lock);
-  const region *item = find(regions, tenant, name);
+  const region *item = region_find(regions, tenant, name);
   struct stat facts;
   if (!item) {
     verdict = refuse(detail, BRAID_SERVE_UNKNOWN, "there is no region \"%.100s\"", name);

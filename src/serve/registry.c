@@ -216,7 +216,7 @@ size_t braid_serve_registry_count(const braid_serve_registry *registry) {
   return registry->count;
 }
 
-static void describe(const slot *s, braid_serve_entry *out) {
+static void slot_describe(const slot *s, braid_serve_entry *out) {
   *out = (braid_serve_entry){.config = s->config,
                              .state = s->state,
                              .bytes = s->state == BRAID_SERVE_READY ? s->bytes : 0,
@@ -231,7 +231,7 @@ static void describe(const slot *s, braid_serve_entry *out) {
 bool braid_serve_registry_entry(braid_serve_registry *registry, size_t index, braid_serve_entry *out) {
   if (index >= registry->count) return false;
   pthread_mutex_lock(&registry->lock);
-  describe(&registry->slots[index], out);
+  slot_describe(&registry->slots[index], out);
   pthread_mutex_unlock(&registry->lock);
   return true;
 }

@@ -4,7 +4,7 @@
 
 #include "serve/http/call.h"
 
-static void describe(braid_text *text, const char *name, const char *type, const char *help) {
+static void metric_describe(braid_text *text, const char *name, const char *type, const char *help) {
   braid_text_printf(text, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
 }
 
@@ -55,18 +55,18 @@ static void add_models(braid_http_call *call) {
   braid_serve_entry entry;
   char version[160];
   for (size_t k = 0; k < sizeof kModel / sizeof *kModel; k++) {
-    describe(text, kModel[k].name, "counter", kModel[k].help);
+    metric_describe(text, kModel[k].name, "counter", kModel[k].help);
     for (size_t i = 0; braid_serve_registry_entry(call->server->registry, i, &entry); i++) {
       if (!braid_serve_tenant_may(call->tenant, entry.config->name)) continue;
       snprintf(version, sizeof version, ",version=\"%.100s\"", entry.config->version);
       add_value(text, &kModel[k], &entry.statistics, "model", entry.config->name, version);
     }
   }
-  describe(text, "braid_model_bytes", "gauge", "Memory of a loaded model");
+  metric_describe(text, "braid_model_bytes", "gauge", "Memory of a loaded model");
   for (size_t i = 0; braid_serve_registry_entry(call->server->registry, i, &entry); i++)
     if (braid_serve_tenant_may(call->tenant, entry.config->name))
       braid_text_printf(text, "braid_model_bytes{model=\"%s\"} %zu\n", entry.config->name, entry.bytes);
-  describe(text, "braid_model_evictions_total", "counter", "How often a model left for the memory of others");
+  metric_describe(text, "braid_model_evictions_total", "counter", "How often a model left for the memory of others");
   for (size_t i = 0; braid_serve_registry_entry(call->server->registry, i, &entry); i++)
     if (braid_serve_tenant_may(call->tenant, entry.config->name))
       braid_text_printf(text, "braid_model_evictions_total{model=\"%s\"} %llu\n", entry.config->name,
@@ -76,7 +76,7 @@ static void add_models(braid_http_call *call) {
 static void add_tenants(braid_http_call *call) {
   const braid_server *server = call->server;
   for (size_t k = 0; k < sizeof kTenant / sizeof *kTenant; k++) {
-    describe(&call->text, kTenant[k].name, "counter", kTenant[k].help);
+    metric_describe(&call->text, kTenant[k].name, "counter", kTenant[k].help);
     for (size_t i = 0; i < server->tenant_count; i++) {
       braid_serve_tenant *tenant = &server->tenants[i];
       if (tenant != call->tenant && !call->tenant->config->admin) continue;
@@ -93,11 +93,12 @@ void braid_http_metrics(braid_http_call *call) {
   braid_text *text = &call->text;
   add_models(call);
   add_tenants(call);
-  describe(text, "braid_device_busy_ratio", "gauge", "Part of the last second that a device was in use, measured");
+  metric_describe(text, "braid_device_busy_ratio", "gauge",
+                  "Part of the last second that a device was in use, measured");
   for (size_t i = 0; i < server->device_count; i++)
     braid_text_printf(text, "braid_device_busy_ratio{device=\"%s\"} %.6g\n", server->devices[i].config->name,
                       braid_serve_scheduler_load(server->scheduler, i).busy);
-  describe(text, "braid_device_waiting", "gauge", "Requests that wait for a device");
+  metric_describe(text, "braid_device_waiting", "gauge", "Requests that wait for a device");
   for (size_t i = 0; i < server->device_count; i++)
     braid_text_printf(text, "braid_device_waiting{device=\"%s\"} %lld\n", server->devices[i].config->name,
                       (long long)braid_serve_scheduler_load(server->scheduler, i).waiting);
