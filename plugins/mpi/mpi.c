@@ -69,7 +69,10 @@ static void mpi_leave(void *context, bool lost) {
 }
 
 static braid_status mpi_enter(void) {
-  int there = 0, level = MPI_THREAD_SINGLE, code = MPI_Initialized(&there);
+  int there = 0, finalized = 0, level = MPI_THREAD_SINGLE, code = MPI_Finalized(&finalized);
+  if (code == MPI_SUCCESS && (finalized || world.counts))
+    return braid_fail(BRAID_UNSUPPORTED, finalized ? "MPI is finalized" : "this process is in its group already");
+  if (code == MPI_SUCCESS) code = MPI_Initialized(&there);
   if (code == MPI_SUCCESS && !there) {
     code = MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &level);
     world.initialized = code == MPI_SUCCESS;

@@ -34,7 +34,8 @@ int64_t client_now_ms(void) {
 }
 
 int64_t client_deadline(int64_t timeout_ms) {
-  return timeout_ms < 0 ? -1 : client_now_ms() + timeout_ms;
+  int64_t now = client_now_ms();
+  return timeout_ms < 0 ? -1 : timeout_ms < INT64_MAX - now ? now + timeout_ms : INT64_MAX;
 }
 
 static int rest_ms(int64_t deadline_ms) {

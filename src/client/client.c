@@ -1,5 +1,6 @@
 /* Connecting, and what is asked of a daemon but for launches. */
 #include <errno.h>
+#include <limits.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -58,8 +59,11 @@ static braid_client_status finish_connect(int file, const struct sockaddr *addre
   if (made < 0 && errno != EINPROGRESS) reason = errno == EAGAIN ? ETIMEDOUT : errno;
   if (!reason) {
     struct pollfd poller = {.fd = file, .events = POLLOUT};
-    int64_t rest = deadline_ms - client_now_ms();
-    int ready = poll(&poller, 1, rest < 0 ? 0 : (int)rest);
+    int ready;
+    do {
+      int64_t rest = deadline_ms - client_now_ms();
+      ready = poll(&poller, 1, rest < 0 ? 0 : rest < INT_MAX ? (int)rest : INT_MAX);
+    } while (ready < 0 && errno == EINTR);
     socklen_t length = sizeof reason;
     if (ready <= 0 || getsockopt(file, SOL_SOCKET, SO_ERROR, &reason, &length) != 0) reason = ready ? errno : ETIMEDOUT;
   }

@@ -186,10 +186,10 @@ static braid_status find_sample(const braid_trainer *trainer, const braid_batch 
 }
 
 /* Cross entropy's mean is over the weights of the batch's classes. */
-static bool weighs_nothing(const braid_train_options *o, const braid_batch *batch) {
+static bool weighs_nothing(const braid_train_options *o, const braid_batch *batch, int64_t count) {
   if (o->loss != BRAID_CROSS_ENTROPY || !o->class_weights) return false;
   const int32_t *labels = batch->targets;
-  for (int64_t i = 0; i < o->batch; i++)
+  for (int64_t i = 0; i < count; i++)
     if (o->class_weights[labels[i]] > 0) return false;
   return true;
 }
@@ -205,7 +205,7 @@ braid_status braid_trainer_diagnose(braid_trainer *trainer, const braid_batch *b
                       "epoch %lld, step %lld: sample %lld of the data set holds a number that is not finite", epoch,
                       step, (long long)sample);
   }
-  if (weighs_nothing(&trainer->options, batch))
+  if (weighs_nothing(&trainer->options, batch, trainer->slice.count))
     return braid_fail(BRAID_NOT_FINITE,
                       "epoch %lld, step %lld: the loss is 0 / 0, since all samples of the batch are of classes whose "
                       "class weight is 0; a larger batch or weights above 0 help",

@@ -171,11 +171,11 @@ static braid_status add_targets(braid_graph *graph, const char *name, const brai
 enum { kFirstDropoutStream = 1 << 16, kMostHeads = 8 };
 
 /* The number of a process's first element: that of the whole batch's, where the samples are the first dimension; else
- * one that no other process has. */
+ * one beyond all of lower ranks. */
 static int64_t first_element(const braid_slice *slice, const braid_desc *desc) {
   int64_t count = braid_desc_count(desc);
-  bool samples = desc->rank > 0 && desc->dims[0] == slice->count;
-  return samples ? count / slice->count * slice->first : count * slice->rank;
+  bool samples = desc->rank > 0 && desc->dims[0] % slice->count == 0;
+  return samples ? count / slice->count * slice->first : (int64_t)slice->rank << 40;
 }
 
 /* Every Dropout learns which step it is in, draws from a stream of its own, and takes the run's seed unless the model

@@ -214,7 +214,9 @@ braid_status braid_trainer_make(const braid_graph *model, braid_dataset *train, 
                                 const braid_train_options *options, bool recorded, braid_trainer **out) {
   braid_group *group = braid_registry_get_group(options->registry);
   *out = NULL;
-  braid_status status = braid_train_options_check(options);
+  braid_train_options own = *options;
+  if (braid_group_rank(group)) own.resume = own.keep_best = false; /* what process 0 does with its folder */
+  braid_status status = braid_train_options_check(&own);
   braid_trainer *trainer = status == BRAID_OK ? braid_zalloc(model->allocator, sizeof *trainer) : NULL;
   if (status == BRAID_OK && !trainer) status = BRAID_NO_MEMORY;
   if (trainer) {

@@ -8,6 +8,7 @@
 #include "base/try.h"
 #include "graph/onnx_dtype.h"
 #include "graph/precision.h"
+#include "tensor/half.h"
 #include "train/copies.h"
 #include "train/parallel/slice.h"
 
@@ -412,7 +413,11 @@ static braid_status share_gradients(update *u) {
   for (size_t i = 0; i < u->count; i++)
     if (type_of(u, u->gradients[i]) != BRAID_F64)
       BRAID_TRY(update_cast(u, u->gradients[i], BRAID_F32, &u->gradients[i]));
-  return braid_add_all_reduces(u->graph, &u->slice, u->gradients, u->count);
+  BRAID_TRY(braid_add_all_reduces(u->graph, &u->slice, u->gradients, u->count));
+  for (size_t i = 0; i < u->count; i++)
+    if (braid_dtype_is_half(type_of(u, u->parameters[i])))
+      BRAID_TRY(update_cast(u, u->gradients[i], type_of(u, u->parameters[i]), &u->gradients[i]));
+  return BRAID_OK;
 }
 
 /* Running statistics of a normalization become the means of those of all processes. */
@@ -425,6 +430,9 @@ static braid_status share_statistics(update *u) {
   for (size_t i = 0; i < u->given; i++) {
     const braid_value *value = &graph->values[i];
     bool real = value->desc.dtype == BRAID_F32 || value->desc.dtype == BRAID_F64;
+    if (value->kind == BRAID_VALUE_STATE && value->next >= 0 && braid_dtype_is_half(value->desc.dtype))
+      return braid_fail(BRAID_UNSUPPORTED, "%.120s: statistics of 16 bits are not shared by several processes",
+                        value->name);
     if (value->kind != BRAID_VALUE_STATE || value->next < 0 || !real) continue;
     states[count] = (braid_value_id)i;
     next[count++] = value->next;

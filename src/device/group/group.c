@@ -20,7 +20,7 @@ struct braid_group {
 };
 
 enum { kDetailBytes = 1024 };
-static const int64_t kPatienceNs = 500000000; /* after this process was told to end */
+static const int64_t kPatienceNs = 20000000000; /* after this process was told to end: others may be in a long step */
 
 /* --- joining -------------------------------------------------------------------------------------------------------
  */

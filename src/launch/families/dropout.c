@@ -9,6 +9,8 @@ static bool dropout_match(const braid_node_desc *node, char *why, size_t why_byt
     return braid_launch_refuse(why, why_bytes, "the ratio is %s", braid_dtype_name(node->inputs[1].desc.dtype));
   if (braid_launch_has_input(node, 3) && node->inputs[3].desc.dtype != BRAID_I64)
     return braid_launch_refuse(why, why_bytes, "the step is %s", braid_dtype_name(node->inputs[3].desc.dtype));
+  if (braid_attr_int(node->attrs, "first", 0) != 0)
+    return braid_launch_refuse(why, why_bytes, "a slice of a batch, whose elements do not count from 0");
   return true;
 }
 

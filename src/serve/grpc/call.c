@@ -130,11 +130,18 @@ static int64_t find_deadline(const grpc_call_details *details) {
   return braid_now_ns() + (ns > 1 ? (int64_t)ns : 1);
 }
 
+static bool is_watch(const braid_grpc_call *call) {
+  return call->method && call->method->kind == BRAID_GRPC_WATCHED;
+}
+
 /* False: too many are open. */
 static bool count_call(braid_grpc_call *call) {
   braid_serve_grpc *grpc = call->grpc;
+  size_t watches = 0;
   pthread_mutex_lock(&grpc->lock);
-  bool fits = grpc->call_count < BRAID_GRPC_CALLS;
+  for (const braid_grpc_call *other = is_watch(call) ? grpc->calls : NULL; other; other = other->next)
+    watches += is_watch(other);
+  bool fits = grpc->call_count < BRAID_GRPC_CALLS && watches < BRAID_GRPC_WATCHES;
   grpc->call_count++;
   call->next = grpc->calls;
   if (call->next) call->next->previous = call;
@@ -160,11 +167,11 @@ static grpc_status_code judge_call(braid_grpc_call *call, bool fits, const char 
 
 /* Only what a tenant sends is received. */
 static void begin_call(braid_grpc_call *call) {
+  call->method = braid_grpc_method_find((const char *)GRPC_SLICE_START_PTR(call->details.method),
+                                        GRPC_SLICE_LENGTH(call->details.method));
   bool fits = count_call(call);
   const char *why;
   braid_grpc_call_await(call->grpc);
-  call->method = braid_grpc_method_find((const char *)GRPC_SLICE_START_PTR(call->details.method),
-                                        GRPC_SLICE_LENGTH(call->details.method));
   call->deadline_ns = find_deadline(&call->details);
   grpc_status_code code = judge_call(call, fits, &why);
   grpc_op close = {.op = GRPC_OP_RECV_CLOSE_ON_SERVER, .data.recv_close_on_server.cancelled = &call->cancelled};

@@ -23,6 +23,7 @@
 enum {
   BRAID_GRPC_THREADS = 2,
   BRAID_GRPC_CALLS = 4096, /* open at a time */
+  BRAID_GRPC_WATCHES = 64, /* of these, calls of Watch, which end with the client and need no token */
   BRAID_GRPC_CALLS_A_CHANNEL = 1024,
   BRAID_GRPC_STREAMED = 64,                /* requests of a stream that wait for their answers, before it is read on */
   BRAID_GRPC_JOBS = 64,                    /* that wait for the worker */

@@ -40,6 +40,11 @@ static bool would_block(void) {
   return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
 }
 
+static void chunk_free(wire_connection *c, wire_chunk *chunk) {
+  if (chunk->counted) braid_serve_tenant_return(c->tenant, chunk->bytes);
+  braid_free(NULL, chunk);
+}
+
 static void flush_out(wire_connection *c) {
   while (c->out && c->file >= 0) {
     wire_chunk *chunk = c->out;
@@ -54,19 +59,21 @@ static void flush_out(wire_connection *c) {
     if (chunk->used < chunk->bytes) continue;
     c->out = chunk->next;
     if (!c->out) c->out_last = NULL;
-    braid_free(NULL, chunk);
+    chunk_free(c, chunk);
   }
   watch(c);
 }
 
 /* Keeps what stands behind the first `sent` bytes of the parts. */
 static void keep_rest(wire_connection *c, const struct iovec *parts, size_t count, size_t sent, size_t total) {
-  wire_chunk *chunk = braid_alloc(NULL, sizeof *chunk + total - sent);
-  if (!chunk) {
+  bool counted = c->tenant && braid_serve_tenant_reserve(c->tenant, total - sent);
+  wire_chunk *chunk = counted || !c->tenant ? braid_alloc(NULL, sizeof *chunk + total - sent) : NULL;
+  if (!chunk) { /* no memory, or more than a tenant may leave unread */
+    if (counted) braid_serve_tenant_return(c->tenant, total - sent);
     break_off(c);
     return;
   }
-  *chunk = (wire_chunk){.bytes = 0};
+  *chunk = (wire_chunk){.counted = counted};
   for (size_t i = 0; i < count; i++) {
     size_t from = sent < parts[i].iov_len ? sent : parts[i].iov_len, rest = parts[i].iov_len - from;
     if (rest) memcpy(chunk->data + chunk->bytes, (const uint8_t *)parts[i].iov_base + from, rest);
@@ -349,7 +356,7 @@ void braid_wire_connection_end(wire_connection *c) {
   while (c->out) {
     wire_chunk *chunk = c->out;
     c->out = chunk->next;
-    braid_free(NULL, chunk);
+    chunk_free(c, chunk);
   }
   pthread_mutex_unlock(&c->lock);
   drop_body(c);

@@ -168,6 +168,10 @@ static braid_serve_verdict find_model(wire_connection *c, const braid_wire_launc
   if (!launch->compiled)
     return braid_serve_begin_as(c->wire->server, c->tenant, launch->model, launch->version, out, detail);
   *out = NULL;
+  if (__atomic_load_n(&c->wire->server->stopping, __ATOMIC_ACQUIRE)) {
+    snprintf(detail, BRAID_SERVE_DETAIL, "the daemon stops");
+    return BRAID_SERVE_UNAVAILABLE;
+  }
   *out_compiled = braid_wire_compiled_find(c, launch->compiled);
   if (!*out_compiled) {
     snprintf(detail, BRAID_SERVE_DETAIL, "the connection has no compiled model %llu",

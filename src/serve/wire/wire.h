@@ -94,6 +94,7 @@ typedef struct wire_call {
 /* What a socket did not take at once. */
 typedef struct wire_chunk {
   struct wire_chunk *next;
+  bool counted; /* its bytes, against the tenant's quota */
   size_t bytes, used;
   uint8_t data[];
 } wire_chunk;

@@ -378,7 +378,9 @@ static braid_status share_gradient(emitter *e, const braid_integer_layer *layer,
   if (e->slice.batch > (int64_t)UINT32_MAX / (positions + 1))
     return braid_fail(BRAID_UNSUPPORTED, "layer %.120s: %lld products in a sum; fewer than 2^32 are expected", e->layer,
                       (long long)(e->slice.batch * positions));
-  if (braid_integer_raw(e->slice.batch * positions) != braid_integer_raw(e->slice.count * positions)) {
+  /* By the smallest slice, so that all processes have the same nodes; a cast of what has the type already does nothing.
+   */
+  if (braid_integer_raw(e->slice.batch * positions) != braid_integer_raw(e->slice.batch / e->slice.size * positions)) {
     BRAID_TRY(emit_silently(e, "Cast", NULL, &raw[0], 1, &raw[0], 1, &node));
     BRAID_TRY(braid_graph_set_int(e->graph, node, "to", braid_dtype_to_onnx(BRAID_I64)));
   }

@@ -42,6 +42,19 @@ static uint32_t sum_collectives(const braid_trainer *trainer) {
   return sum;
 }
 
+/* MPI takes calls of one thread at a time: whether all collectives are of one queue. */
+static bool is_one_queue(const braid_trainer *trainer) {
+  const braid_plan *plan = trainer->session->plan;
+  int queue = -1;
+  for (size_t i = 0; i < plan->steps.count; i++) {
+    const braid_step *step = &plan->steps.items[i];
+    if (step->node < 0 || !(plan->graph->nodes[step->node].op->flags & BRAID_OP_COLLECTIVE)) continue;
+    if (queue >= 0 && step->queue != queue) return false;
+    queue = step->queue;
+  }
+  return true;
+}
+
 /* Our first line that process 0 has not at the same place; the path of the data may be another one. */
 static braid_status compare_lines(const char *ours, const char *theirs) {
   static const char kPath[] = "data set: ";
@@ -75,6 +88,11 @@ braid_status braid_peers_check(braid_trainer *trainer) {
   bool same;
   if (!trainer->slice.group) return BRAID_OK;
   BRAID_TRY(compare_settings(trainer));
+  BRAID_TRY(braid_group_agree(
+      trainer->slice.group,
+      is_one_queue(trainer) ? BRAID_OK
+                            : braid_fail(BRAID_UNSUPPORTED,
+                                         "gradients of several devices of one process are not summed over processes")));
   BRAID_TRY(is_same(trainer->slice.group, sum_collectives(trainer), &same));
   return braid_group_agree(
       trainer->slice.group,
