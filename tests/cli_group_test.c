@@ -180,7 +180,8 @@ static pid_t child_of(pid_t parent) {
     snprintf(path, sizeof path, "/proc/%s/stat", entry->d_name);
     FILE *file = isdigit((unsigned char)entry->d_name[0]) ? fopen(path, "r") : NULL;
     if (!file) continue;
-    if (fscanf(file, "%ld (%31[^)]) %*c %ld", &pid, name, &above) == 3 && above == parent && strcmp(name, "braid") == 0)
+    if (fscanf(file, "%ld (%31[^)]) %*c %ld", &pid, name, &above) == 3 && above == parent &&
+        (strcmp(name, "braid") == 0 || strcmp(name, "exe") == 0)) /* braid executes itself by /proc/self/exe */
       found = (pid_t)pid;
     fclose(file);
   }
