@@ -209,7 +209,7 @@ static void test_killed(void **state) {
     if (!process) discard(&o);
   }
   if (!process) fail_msg("no process was found while it trained");
-  expect_text(o.err, "killed"); /* the launcher's sentence, or ours with the folder */
+  if (!strstr(o.err, "signal 9") && !strstr(o.err, "lost")) fail_msg("neither the launcher nor we say it: %s", o.err);
   discard(&o);
   expect_trained(2, INTEGERS "--out $/ended --ledger $/ended.ledger --resume");
   expect_same_file(in_folder("whole.ledger"), in_folder("ended.ledger"));
