@@ -9,7 +9,7 @@ CC=gcc cmake --preset tsan -B build-ci-tsan -DBRAID_WERROR=ON -DCMAKE_C_FLAGS_RE
 # Not those that judge what kernels compute, or what ledgers of such kernels say, nor those that train again and again on
 # the threads of trainer_test.
 without='cl_.*|foreign|manifest|arguments|differential|conformance_samples|ledger|audit|integer_train|opencl_in_place'
-without="$without|trainer_resume|trainer_targets|precision_train|own_loss|finder"
+without="$without|trainer_resume|trainer_targets|precision_train|own_loss|finder|parallel"
 tests=$(find src/base src/device src/launch src/runtime src/train src/steering src/quantize src/backend/null \
   src/backend/manycore src/backend/opencl plugins/onnxruntime -name '*_test.c' -exec basename {} .c \; |
   grep -vE "^($without)_test\$")
