@@ -202,9 +202,10 @@ static bool find_json(braid_http_call *call, size_t *out) {
 bool braid_http_read_request(braid_http_call *call, size_t json_bytes) {
   json_error_t error;
   braid_text skeleton;
-  binary rest = {.data = call->body + json_bytes, .bytes = call->bytes - json_bytes};
+  const uint8_t *body = call->body ? call->body : (const uint8_t *)"";
+  binary rest = {.data = body + json_bytes, .bytes = call->bytes - json_bytes};
   braid_text_init(&skeleton, NULL);
-  if (!braid_json_take_arrays((const char *)call->body, json_bytes, &skeleton, &rest.arrays)) {
+  if (!braid_json_take_arrays((const char *)body, json_bytes, &skeleton, &rest.arrays)) {
     braid_text_deinit(&skeleton);
     braid_http_refuse(
         call, BRAID_SERVE_INVALID,

@@ -158,9 +158,11 @@ static braid_norm_factors finish_channel(const braid_node_desc *node, const inte
   void *outputs[6] = {NULL};
   for (size_t i = 0; i < node->output_count; i++) outputs[i] = args->outputs[i];
   const int64_t *given = braid_norm_given(node, 5, args);
-  int64_t sum = given ? given[c] : total_of(p, args, 0, c);
-  int64_t squares = given ? given[p->channels + c] : total_of(p, args, 1, c);
-  if (training) braid_norm_statistics(sum, squares, braid_norm_count(node, 5, p->rows), &mean16, &variance16);
+  if (training) {
+    int64_t sum = given ? given[c] : total_of(p, args, 0, c);
+    int64_t squares = given ? given[p->channels + c] : total_of(p, args, 1, c);
+    braid_norm_statistics(sum, squares, braid_norm_count(node, 5, p->rows), &mean16, &variance16);
+  }
   braid_norm_factors f = braid_norm_factors_of(mean16, variance16);
   if (outputs[1]) ((int32_t *)outputs[1])[c] = (int32_t)(mean + braid_integer_round(mean16 - mean, 4));
   if (outputs[2]) ((int64_t *)outputs[2])[c] = variance + braid_integer_round(variance16 - variance, 4);
