@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """The daemon beside MLServer, LitServe and Triton, in one run: requests a second and latency of a trivial model.
 
-Every server computes y = x + x of one tensor of float32, sent and answered as bytes (Triton's binary tensors; LitServe: the
-bare bytes) and, where it has no binary form (MLServer), as JSON, by wrk on the same machine:
+Every server computes y = x + x of one tensor of float32, sent and answered as bytes (Triton's binary tensors) and, where a
+server has no binary form (MLServer, LitServe), as JSON, by wrk on the same machine:
 
     bench/serving.py --build build --mlserver VENV/bin/python --litserve VENV/bin/python --triton VENV/bin/python
 
@@ -113,12 +113,12 @@ def mlserver(args, folder):
 def litserve(args, folder):
     port = free_port()
     with open(os.path.join(folder, "twice.py"), "w") as f:
-        f.write("import litserve, numpy\nfrom fastapi import Request, Response\n\n"
+        f.write("import litserve, numpy\n\n"
                 "class Twice(litserve.LitAPI):\n"
                 "    def setup(self, device): pass\n"
-                "    async def decode_request(self, request: Request): return numpy.frombuffer(await request.body(), dtype=numpy.float32)\n"
+                "    async def decode_request(self, request): return numpy.asarray(request['inputs'][0]['data'], dtype=numpy.float32)\n"
                 "    async def predict(self, x): return x + x\n"
-                "    async def encode_response(self, y): return Response(content=y.tobytes(), media_type='application/octet-stream')\n\n"
+                "    async def encode_response(self, y): return {'y': y.tolist()}\n\n"
                 f"if __name__ == '__main__':\n    litserve.LitServer(Twice(enable_async=True), accelerator='cpu').run(port={port}, generate_client_file=False)\n")
     return Server([args.litserve, "twice.py"], f"http://127.0.0.1:{port}/predict", f"http://127.0.0.1:{port}/health", folder)
 
@@ -159,13 +159,9 @@ def measure(name, args, folder):
         for size, count in SIZES.items():
             body = os.path.join(folder, "body")
             json_bytes = kserve_body(body, count)
-            if name in ("Braid, JSON", "MLServer"):
+            if name in ("Braid, JSON", "MLServer", "LitServe"):
                 json_bytes = 0
                 json_body(body, count)
-            if name == "LitServe":
-                json_bytes = 0
-                with open(body, "wb") as f:
-                    f.write(b"\0" * (4 * count))
             load(server.url, body, json_bytes, 1, 1)
             rows[size] = {"one": load(server.url, body, json_bytes, 1, args.seconds), "many": load(server.url, body, json_bytes, 16, args.seconds)}
     finally:
@@ -200,7 +196,7 @@ def main():
     print(f"{'server':12} {'tensor':8} {'1 connection: p50':>18} {'16 connections: requests/s':>27} {'p99':>10} {'errors':>7} {'Braid / it':>11}")
     for name, sizes in results.items():
         for size, row in sizes.items():
-            own = results.get("Braid, JSON" if name == "MLServer" else "Braid")
+            own = results.get("Braid, JSON" if name in ("MLServer", "LitServe") else "Braid")
             ratio = own[size]["many"]["rps"] / row["many"]["rps"] if own and row["many"]["rps"] else float("nan")
             print(f"{name:12} {size:8} {row['one']['p50_us']:15} us {row['many']['rps']:27.0f} {row['many']['p99_us']:7} us "
                   f"{row['one']['errors'] + row['many']['errors']:7} {ratio:11.2f}")

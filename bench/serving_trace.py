@@ -48,6 +48,13 @@ class Pool:
         self.port, self.path, self.free = port, path, []
 
     async def ask(self, head, data):
+        try:
+            return await self.ask_once(head, data)
+        except (OSError, IndexError, asyncio.IncompleteReadError):  # a connection that rested too long
+            self.free.clear()
+            return await self.ask_once(head, data)
+
+    async def ask_once(self, head, data):
         reader, writer = self.free.pop() if self.free else await asyncio.open_connection("127.0.0.1", self.port)
         writer.write(f"POST {self.path} HTTP/1.1\r\nHost: b\r\nInference-Header-Content-Length: {head}\r\n"
                      f"Content-Length: {len(data)}\r\n\r\n".encode() + data)

@@ -26,7 +26,7 @@ struct braid_serve_http {
 
 static const int64_t kLastAnswers =
     2000000000; /* how long a daemon that stops waits for clients to read; nanoseconds */
-enum { kFirstBody = 4096, kPemBytes = 1 << 20, kConnectionBytes = 64 << 10 };
+enum { kIdleSeconds = 75, kFirstBody = 4096, kPemBytes = 1 << 20, kConnectionBytes = 64 << 10 };
 
 /* --- answers -------------------------------------------------------------------------------------------------------
  */
@@ -294,6 +294,9 @@ static braid_http_call *call_create(struct braid_serve_http *http, struct MHD_Co
       .server = http->server, .open = &http->open, .connection = connection, .path = path, .method = method};
   call->began_ns = braid_now_ns();
   __atomic_fetch_add(&http->open, 1, __ATOMIC_ACQ_REL);
+  /* A connection may rest between requests, but not in one. */
+  MHD_set_connection_option(connection, MHD_CONNECTION_OPTION_TIMEOUT,
+                            (unsigned)ceil(http->server->config->receive_ms * 1e-3));
   braid_text_init(&call->text, NULL);
   call->socket = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
   return call;
@@ -339,8 +342,9 @@ static enum MHD_Result on_access(void *context, struct MHD_Connection *connectio
 static void on_completed(void *context, struct MHD_Connection *connection, void **state,
                          enum MHD_RequestTerminationCode code) {
   braid_http_call *call = *state;
-  (void)context, (void)connection, (void)code;
+  (void)context, (void)code;
   *state = NULL;
+  MHD_set_connection_option(connection, MHD_CONNECTION_OPTION_TIMEOUT, (unsigned)kIdleSeconds);
   if (!call) return;
   braid_http_answer_load(call); /* where the connection ended before its answer */
   braid_serve_request_destroy(call->request);
@@ -392,7 +396,7 @@ static braid_status start_daemon(braid_server *server, struct braid_serve_http *
       {MHD_OPTION_THREAD_POOL_SIZE, (intptr_t)config->http_threads, NULL},
       {MHD_OPTION_CONNECTION_LIMIT, (intptr_t)config->max_connections, NULL},
       {MHD_OPTION_CONNECTION_MEMORY_LIMIT, kConnectionBytes, NULL},
-      {MHD_OPTION_CONNECTION_TIMEOUT, (intptr_t)ceil(config->receive_ms * 1e-3), NULL},
+      {MHD_OPTION_CONNECTION_TIMEOUT, kIdleSeconds, NULL},
       {MHD_OPTION_NOTIFY_COMPLETED, (intptr_t)on_completed, NULL},
       {http->key ? MHD_OPTION_HTTPS_MEM_KEY : MHD_OPTION_END, 0, http->key},
       {MHD_OPTION_HTTPS_MEM_CERT, 0, http->certificate},
