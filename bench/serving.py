@@ -14,12 +14,11 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
-import time
-import urllib.request
+
+from serving_daemon import await_answer, free_port
 
 SIZES = {"1 KiB": 256, "600 KiB": 153600}
 
@@ -32,12 +31,6 @@ def make_model(path):
     graph = helper.make_graph([helper.make_node("Add", ["x", "x"], ["y"])], "twice", [x], [y])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     onnx.save(model, path)
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
 
 
 def kserve_body(path, count):
@@ -59,15 +52,8 @@ class Server:
         self.process = subprocess.Popen(command, stdout=self.log, stderr=self.log, cwd=folder, env={**os.environ, **(env or {})},
                                         start_new_session=True)
         self.url = url
-        until = time.time() + 90
-        while time.time() < until:
-            try:
-                urllib.request.urlopen(ready, timeout=1)
-                return
-            except OSError:
-                if self.process.poll() is not None:
-                    break
-                time.sleep(0.2)
+        if await_answer(ready, 90, self.process):
+            return
         self.stop()
         self.log.seek(0)
         raise RuntimeError("does not start here: " + " ".join(self.log.read().split("\n")[-3:]).strip()[-300:])

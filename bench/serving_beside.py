@@ -11,13 +11,12 @@ import argparse
 import asyncio
 import os
 import random
-import socket
 import subprocess
 import sys
 import tempfile
 import time
-import urllib.request
 
+from serving_daemon import daemon
 from serving_trace import Pool, body, closed_loop, replay
 
 
@@ -77,25 +76,9 @@ def main():
     parser.add_argument("--load", type=float, default=0.3)
     parser.add_argument("--seconds", type=float, default=15)
     args = parser.parse_args()
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        port = s.getsockname()[1]
-    with tempfile.TemporaryDirectory() as folder:
-        config = os.path.join(folder, "serve.yaml")
-        with open(config, "w") as f:
-            f.write(f"port: {port}\nhttp_threads: 1\ndevices:\n  - {{name: cpu, threads: 1}}\nmodels:\n  - {{name: m, path: {os.path.abspath(args.model)}}}\n")
-        daemon = subprocess.Popen([os.path.join(args.build, "braid"), "serve", "--config", config], stderr=subprocess.DEVNULL)
-        try:
-            for _ in range(300):
-                try:
-                    urllib.request.urlopen(f"http://127.0.0.1:{port}/v2/models/m", timeout=1)
-                    break
-                except OSError:
-                    time.sleep(0.1)
-            asyncio.run(measure(args, port, folder))
-        finally:
-            daemon.terminate()
-            daemon.wait()
+    config = f"port: PORT\nhttp_threads: 1\ndevices:\n  - {{name: cpu, threads: 1}}\nmodels:\n  - {{name: m, path: {os.path.abspath(args.model)}}}\n"
+    with tempfile.TemporaryDirectory() as folder, daemon(args.build, config) as (port, _):
+        asyncio.run(measure(args, port, folder))
 
 
 if __name__ == "__main__":

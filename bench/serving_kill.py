@@ -8,22 +8,15 @@ restart (`state`); printed is how long the service was away.
 """
 import argparse
 import asyncio
-import os
 import random
 import signal
-import socket
-import subprocess
 import sys
-import tempfile
 import time
 
+from serving_daemon import ROOT, configured, start
 from serving_soak import ask, body
 
 SHAPE = [3, 32, 32]
-
-
-def start(args, config):
-    return subprocess.Popen([os.path.join(args.build, "braid"), "serve", "--config", config], stderr=subprocess.DEVNULL)
 
 
 class Load:
@@ -48,7 +41,7 @@ class Load:
 
 
 async def run(args, port, config):
-    load, daemon, away, forgotten = Load(port), start(args, config), [], 0
+    load, daemon, away, forgotten = Load(port), start(args.build, config), [], 0
     clients = [asyncio.create_task(load.client(i)) for i in range(8)]
     random_of, loaded = random.Random(1), False
     while not load.answers:
@@ -64,7 +57,7 @@ async def run(args, port, config):
         daemon.send_signal(signal.SIGKILL)
         daemon.wait()
         killed = time.monotonic()
-        daemon = start(args, config)
+        daemon = start(args.build, config)
         status = 0
         while status != 200:
             try:
@@ -95,16 +88,10 @@ def main():
     parser.add_argument("--build", default="build")
     parser.add_argument("--times", type=int, default=20)
     args = parser.parse_args()
-    root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        port = s.getsockname()[1]
-    with tempfile.TemporaryDirectory() as folder:
-        config = os.path.join(folder, "serve.yaml")
-        with open(config, "w") as f:
-            f.write(f"port: {port}\nstate: {folder}/state\ndevices:\n  - {{name: cpu, threads: 1}}\nmodels:\n"
-                    f"  - {{name: a, path: {root}/models/resnet20.cfg}}\n  - {{name: b, path: {root}/models/lenet.cfg, lazy: true}}\n")
-        load, away, forgotten, code = asyncio.run(run(args, port, config))
+    config = ("port: PORT\nstate: FOLDER/state\ndevices:\n  - {name: cpu, threads: 1}\nmodels:\n"
+              f"  - {{name: a, path: {ROOT}/models/resnet20.cfg}}\n  - {{name: b, path: {ROOT}/models/lenet.cfg, lazy: true}}\n")
+    with configured(config) as (port, path):
+        load, away, forgotten, code = asyncio.run(run(args, port, path))
     print(f"killed {args.times} times: {load.answers} answers, {load.wrong} torn or wrong; away {sorted(away)[len(away) // 2]:.2f} s at the median, "
           f"{max(away):.2f} s at most; forgotten loads {forgotten}; exit code at the end {code}")
     return 1 if load.wrong or forgotten or code else 0

@@ -11,12 +11,10 @@ import asyncio
 import json
 import os
 import random
-import socket
-import subprocess
 import sys
-import tempfile
 import time
-import urllib.request
+
+from serving_daemon import ROOT, daemon
 
 MODELS = {"lenet": [1, 28, 28], "resnet20": [3, 32, 32], "cifarnet": [3, 32, 32]}
 
@@ -133,14 +131,21 @@ class Soak:
             await asyncio.sleep(0.5)
 
 
-async def run(port, minutes, memory):
+def read_memory(pid):
+    """KiB in memory, open files, threads."""
+    with open(f"/proc/{pid}/status") as f:
+        facts = dict(line.split(":", 1) for line in f)
+    return int(facts["VmRSS"].split()[0]), len(os.listdir(f"/proc/{pid}/fd")), int(facts["Threads"])
+
+
+async def run(port, pid, minutes, memory):
     soak = Soak(port, time.monotonic() + 60 * minutes)
     tasks = [soak.polite(i) for i in range(40)] + [soak.flood(i) for i in range(12)] + [soak.rubbish(i) for i in range(6)]
     tasks += [soak.hold() for _ in range(5)] + [soak.admin()]
 
     async def watch():
         while time.monotonic() < soak.until:
-            memory.append((round(time.monotonic()), *read_memory()))
+            memory.append((round(time.monotonic()), *read_memory(pid)))
             await asyncio.sleep(5)
     await asyncio.gather(watch(), *tasks)
     return soak
@@ -151,36 +156,16 @@ def main():
     parser.add_argument("--build", default="build")
     parser.add_argument("--minutes", type=float, default=30)
     args = parser.parse_args()
-    root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        port = s.getsockname()[1]
-    with tempfile.TemporaryDirectory() as folder:
-        config = os.path.join(folder, "serve.yaml")
-        with open(config, "w") as f:
-            f.write(f"port: {port}\nreceive_ms: 2000\nmax_request_bytes: 1000000\ndevices:\n  - {{name: cpu, threads: 1}}\nmodels:\n")
-            for base in MODELS:
-                for i in range(4):
-                    f.write(f"  - {{name: {base}-{i}, path: {root}/models/{base}.cfg}}\n")
-            f.write("tenants:\n  - {name: polite, token: polite, share: 0.8, max_requests: 100}\n  - {name: flood, token: flood, priority: 7, max_requests: 8}\n"
-                    "  - {name: rude, token: rude, max_requests: 4, max_bytes: 1000000}\n  - {name: admin, token: admin, admin: true}\n")
-        daemon = subprocess.Popen([os.path.join(args.build, "braid"), "serve", "--config", config])
-        global read_memory
-
-        def read_memory():
-            with open(f"/proc/{daemon.pid}/status") as f:
-                facts = dict(line.split(":", 1) for line in f)
-            return int(facts["VmRSS"].split()[0]), len(os.listdir(f"/proc/{daemon.pid}/fd")), int(facts["Threads"])
-        for _ in range(300):
-            try:
-                urllib.request.urlopen(f"http://127.0.0.1:{port}/v2/health/ready", timeout=1)
-                break
-            except OSError:
-                time.sleep(0.1)
-        memory = []
-        soak = asyncio.run(run(port, args.minutes, memory))
-        daemon.terminate()
-        code = daemon.wait(30)
+    config = "port: PORT\nreceive_ms: 2000\nmax_request_bytes: 1000000\ndevices:\n  - {name: cpu, threads: 1}\nmodels:\n"
+    for base in MODELS:
+        for i in range(4):
+            config += f"  - {{name: {base}-{i}, path: {ROOT}/models/{base}.cfg}}\n"
+    config += ("tenants:\n  - {name: polite, token: polite, share: 0.8, max_requests: 100}\n  - {name: flood, token: flood, priority: 7, max_requests: 8}\n"
+               "  - {name: rude, token: rude, max_requests: 4, max_bytes: 1000000}\n  - {name: admin, token: admin, admin: true}\n")
+    memory = []
+    with daemon(args.build, config) as (port, process):
+        soak = asyncio.run(run(port, process.pid, args.minutes, memory))
+    code = process.returncode
     for key in sorted(soak.counts):
         print(f"{key:24} {soak.counts[key]}")
     third = len(memory) // 3

@@ -13,12 +13,10 @@ import datetime
 import gzip
 import json
 import os
-import socket
-import subprocess
 import sys
-import tempfile
 import time
-import urllib.request
+
+from serving_daemon import daemon
 
 
 def arrivals(path, most):
@@ -142,27 +140,11 @@ def main():
     parser.add_argument("--batch-bits", default="same")
     parser.add_argument("--max-batch", type=int, default=1)
     args = parser.parse_args()
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        port = s.getsockname()[1]
-    with tempfile.TemporaryDirectory() as folder:
-        config = os.path.join(folder, "serve.yaml")
-        with open(config, "w") as f:
-            f.write(f"port: {port}\nhttp_threads: 1\ndevices:\n  - {{name: cpu, threads: 1}}\nmodels:\n"
-                    f"  - {{name: m, path: {os.path.abspath(args.model)}, batch_bits: {args.batch_bits}, max_batch: {args.max_batch}}}\n"
-                    "tenants:\n  - {name: all, max_requests: 100000}\n")
-        daemon = subprocess.Popen([os.path.join(args.build, "braid"), "serve", "--config", config], stderr=subprocess.DEVNULL)
-        try:
-            for _ in range(300):
-                try:
-                    urllib.request.urlopen(f"http://127.0.0.1:{port}/v2/models/m", timeout=1)
-                    break
-                except OSError:
-                    time.sleep(0.1)
-            asyncio.run(measure(args, port))
-        finally:
-            daemon.terminate()
-            daemon.wait()
+    config = ("port: PORT\nhttp_threads: 1\ndevices:\n  - {name: cpu, threads: 1}\nmodels:\n"
+              f"  - {{name: m, path: {os.path.abspath(args.model)}, batch_bits: {args.batch_bits}, max_batch: {args.max_batch}}}\n"
+              "tenants:\n  - {name: all, max_requests: 100000}\n")
+    with daemon(args.build, config) as (port, _):
+        asyncio.run(measure(args, port))
 
 
 if __name__ == "__main__":
