@@ -3,7 +3,7 @@
 pkg_check_modules(MICROHTTPD IMPORTED_TARGET libmicrohttpd>=0.9.73)
 pkg_check_modules(JANSSON IMPORTED_TARGET jansson)
 if(NOT MICROHTTPD_FOUND OR NOT JANSSON_FOUND OR BRAID_STATIC OR CMAKE_CROSSCOMPILING)
-  message(STATUS "no daemon: it needs libmicrohttpd and jansson")
+  message(STATUS "no daemon: it needs libmicrohttpd and jansson, and is not built statically or for another CPU")
   return()
 endif()
 file(GLOB_RECURSE BRAID_SERVE_SOURCES CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/serve/*.c)

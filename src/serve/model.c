@@ -64,7 +64,7 @@ static braid_status read_inputs(braid_serve_model *model) {
   return BRAID_OK;
 }
 
-/* A copy of the graph for inputs of these dims; what is dynamic becomes `free`, the batch `rows` (0: as it is). */
+/* A copy of the graph for inputs of these dims; what is dynamic becomes `free_dim`, the batch `rows` (0: as it is). */
 static braid_status resolve_trial(const braid_serve_model *model, int64_t rows, int64_t free_dim, braid_graph **out) {
   BRAID_TRY(braid_graph_clone(model->graph, out));
   braid_status status = BRAID_OK;

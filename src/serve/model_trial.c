@@ -11,7 +11,7 @@
 
 enum { kRuns = 4 };
 
-static void draw(braid_dtype dtype, void *data, size_t bytes, uint32_t tensor) {
+static void draw_numbers(braid_dtype dtype, void *data, size_t bytes, uint32_t tensor) {
   size_t size = braid_dtype_size(dtype), count = bytes / size;
   for (size_t i = 0; i < count; i++) {
     float value = braid_random_normal(1, 0, tensor, i);
@@ -70,7 +70,8 @@ static braid_status trial_init(braid_serve_model *model, int64_t batch, trial *t
     size_t bytes = braid_desc_bytes(braid_plan_input(t->plan->plans[0], i));
     t->inputs[i] = braid_alloc(NULL, bytes);
     if (!t->inputs[i]) return BRAID_NO_MEMORY;
-    draw(model->inputs[i].dtype, t->inputs[i], bytes, (uint32_t)i); /* row k has the same numbers in every batch */
+    draw_numbers(model->inputs[i].dtype, t->inputs[i], bytes,
+                 (uint32_t)i); /* row k has the same numbers in every batch */
   }
   for (size_t i = 0; i < model->output_count; i++) {
     t->outputs[i] = braid_alloc(NULL, braid_desc_bytes(braid_plan_output(t->plan->plans[0], i)));

@@ -27,7 +27,7 @@ struct braid_serve_regions {
 };
 
 static braid_serve_verdict BRAID_PRINTF(3, 4)
-    refuse(char *detail, braid_serve_verdict verdict, const char *format, ...) {
+    region_refuse(char *detail, braid_serve_verdict verdict, const char *format, ...) {
   va_list arguments;
   va_start(arguments, format);
   vsnprintf(detail, BRAID_SERVE_DETAIL, format, arguments);
@@ -59,21 +59,21 @@ static region *region_find(braid_serve_regions *regions, const braid_serve_tenan
 static braid_serve_verdict open_region(const braid_serve_region_info *info, const char *prefix, int *out,
                                        char *detail) {
   const char *key = info->key;
-  if (!prefix) return refuse(detail, BRAID_SERVE_FORBIDDEN, "the tenant may not register shared memory");
+  if (!prefix) return region_refuse(detail, BRAID_SERVE_FORBIDDEN, "the tenant may not register shared memory");
   if (strncmp(key, prefix, strlen(prefix)) != 0)
-    return refuse(detail, BRAID_SERVE_FORBIDDEN, "the key %s does not begin with %s, as the tenant's have to", key,
-                  prefix);
+    return region_refuse(detail, BRAID_SERVE_FORBIDDEN, "the key %s does not begin with %s, as the tenant's have to",
+                         key, prefix);
   if (key[0] != '/' || !key[1] || strchr(key + 1, '/') || strstr(key, ".."))
-    return refuse(detail, BRAID_SERVE_INVALID, "the key \"%s\": a slash and a name are expected", key);
+    return region_refuse(detail, BRAID_SERVE_INVALID, "the key \"%s\": a slash and a name are expected", key);
   int file = shm_open(key, O_RDWR | O_CLOEXEC, 0);
   struct stat facts;
-  if (file < 0) return refuse(detail, BRAID_SERVE_INVALID, "shared memory %s: %s", key, strerror(errno));
+  if (file < 0) return region_refuse(detail, BRAID_SERVE_INVALID, "shared memory %s: %s", key, strerror(errno));
   uint64_t end;
   if (fstat(file, &facts) != 0 || !S_ISREG(facts.st_mode) || !info->bytes ||
       __builtin_add_overflow(info->offset, info->bytes, &end) || end > (uint64_t)facts.st_size) {
     close(file);
-    return refuse(detail, BRAID_SERVE_INVALID, "shared memory %s has %lld bytes, not %llu from %llu on", key,
-                  (long long)facts.st_size, (unsigned long long)info->bytes, (unsigned long long)info->offset);
+    return region_refuse(detail, BRAID_SERVE_INVALID, "shared memory %s has %lld bytes, not %llu from %llu on", key,
+                         (long long)facts.st_size, (unsigned long long)info->bytes, (unsigned long long)info->offset);
   }
   *out = file;
   return BRAID_SERVE_DONE;
@@ -90,11 +90,11 @@ braid_serve_verdict braid_serve_region_register(braid_serve_regions *regions, co
   region *items = braid_grow(NULL, regions->items, regions->count, &regions->capacity, sizeof *items);
   if (items) regions->items = items;
   if (region_find(regions, tenant, info->name))
-    verdict = refuse(detail, BRAID_SERVE_INVALID, "there is a region %s already", info->name);
+    verdict = region_refuse(detail, BRAID_SERVE_INVALID, "there is a region %s already", info->name);
   else if (own >= kMost)
-    verdict = refuse(detail, BRAID_SERVE_OVER_QUOTA, "the tenant has %d regions, as many as it may", kMost);
+    verdict = region_refuse(detail, BRAID_SERVE_OVER_QUOTA, "the tenant has %d regions, as many as it may", kMost);
   else if (!items)
-    verdict = refuse(detail, BRAID_SERVE_FAILED, "no memory for one more region");
+    verdict = region_refuse(detail, BRAID_SERVE_FAILED, "no memory for one more region");
   else
     items[regions->count++] = (region){tenant, *info, file};
   pthread_rwlock_unlock(&regions->lock);
@@ -117,7 +117,7 @@ braid_serve_verdict braid_serve_region_unregister(braid_serve_regions *regions, 
     *item = regions->items[--regions->count];
   }
   pthread_rwlock_unlock(&regions->lock);
-  return found ? BRAID_SERVE_DONE : refuse(detail, BRAID_SERVE_UNKNOWN, "there is no region \"%.100s\"", name);
+  return found ? BRAID_SERVE_DONE : region_refuse(detail, BRAID_SERVE_UNKNOWN, "there is no region \"%.100s\"", name);
 }
 
 bool braid_serve_region_get(braid_serve_regions *regions, const braid_serve_tenant *tenant, size_t index,
@@ -133,20 +133,21 @@ bool braid_serve_region_get(braid_serve_regions *regions, const braid_serve_tena
 }
 
 /* Reads (or writes) all bytes. */
-static braid_serve_verdict transfer(braid_serve_regions *regions, const braid_serve_tenant *tenant, const char *name,
-                                    uint64_t offset, void *memory, size_t bytes, bool write, char *detail) {
+static braid_serve_verdict region_transfer(braid_serve_regions *regions, const braid_serve_tenant *tenant,
+                                           const char *name, uint64_t offset, void *memory, size_t bytes, bool write,
+                                           char *detail) {
   braid_serve_verdict verdict = BRAID_SERVE_DONE;
   uint64_t end;
   pthread_rwlock_rdlock(&regions->lock);
   const region *item = region_find(regions, tenant, name);
   struct stat facts;
   if (!item) {
-    verdict = refuse(detail, BRAID_SERVE_UNKNOWN, "there is no region \"%.100s\"", name);
+    verdict = region_refuse(detail, BRAID_SERVE_UNKNOWN, "there is no region \"%.100s\"", name);
   } else if (__builtin_add_overflow(offset, (uint64_t)bytes, &end) || end > item->info.bytes) {
-    verdict = refuse(detail, BRAID_SERVE_INVALID, "region %s has %llu bytes; %zu from %llu on lie outside", name,
-                     (unsigned long long)item->info.bytes, bytes, (unsigned long long)offset);
+    verdict = region_refuse(detail, BRAID_SERVE_INVALID, "region %s has %llu bytes; %zu from %llu on lie outside", name,
+                            (unsigned long long)item->info.bytes, bytes, (unsigned long long)offset);
   } else if (fstat(item->file, &facts) != 0 || (uint64_t)facts.st_size < item->info.offset + end) {
-    verdict = refuse(detail, BRAID_SERVE_INVALID, "region %s: its shared memory has become smaller", name);
+    verdict = region_refuse(detail, BRAID_SERVE_INVALID, "region %s: its shared memory has become smaller", name);
   }
   for (size_t done = 0; verdict == BRAID_SERVE_DONE && done < bytes;) {
     off_t at = (off_t)(item->info.offset + offset + done);
@@ -154,8 +155,8 @@ static braid_serve_verdict transfer(braid_serve_regions *regions, const braid_se
                           : pread(item->file, (uint8_t *)memory + done, bytes - done, at);
     if (count < 0 && errno == EINTR) continue;
     if (count <= 0)
-      verdict = refuse(detail, BRAID_SERVE_INVALID, "region %s: %s", name,
-                       count ? strerror(errno) : "its shared memory has become smaller");
+      verdict = region_refuse(detail, BRAID_SERVE_INVALID, "region %s: %s", name,
+                              count ? strerror(errno) : "its shared memory has become smaller");
     else
       done += (size_t)count;
   }
@@ -165,11 +166,11 @@ static braid_serve_verdict transfer(braid_serve_regions *regions, const braid_se
 
 braid_serve_verdict braid_serve_region_read(braid_serve_regions *regions, const braid_serve_tenant *tenant,
                                             const char *name, uint64_t offset, void *to, size_t bytes, char *detail) {
-  return transfer(regions, tenant, name, offset, to, bytes, false, detail);
+  return region_transfer(regions, tenant, name, offset, to, bytes, false, detail);
 }
 
 braid_serve_verdict braid_serve_region_write(braid_serve_regions *regions, const braid_serve_tenant *tenant,
                                              const char *name, uint64_t offset, const void *from, size_t bytes,
                                              char *detail) {
-  return transfer(regions, tenant, name, offset, (void *)from, bytes, true, detail);
+  return region_transfer(regions, tenant, name, offset, (void *)from, bytes, true, detail);
 }

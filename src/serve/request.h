@@ -1,6 +1,6 @@
 /* Inference requests, whatever protocol they come by.
  *
- * A front end (kserve_http.c, grpc) makes a request for a model and a tenant, gives it input tensors, and submits it
+ * A front end (http/, grpc/, wire/) makes a request for a model and a tenant, gives it input tensors, and submits it
  * to the scheduler (scheduler.h), which checks, admits, batches and runs it, and calls `done` once. From submit until
  * `done` the request belongs to the scheduler; before and after, to the front end. */
 #ifndef BRAID_SERVE_REQUEST_H

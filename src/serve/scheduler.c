@@ -99,7 +99,7 @@ static void count_statistics(const braid_serve_request *request) {
 }
 
 /* No lock is held. */
-static void finish(braid_serve_scheduler *scheduler, braid_serve_request *request, int64_t device_ns) {
+static void request_finish(braid_serve_scheduler *scheduler, braid_serve_request *request, int64_t device_ns) {
   if (!request->ended_ns) request->ended_ns = braid_now_ns();
   braid_serve_tenant_leave(request->tenant, request, device_ns);
   count_statistics(request);
@@ -107,12 +107,12 @@ static void finish(braid_serve_scheduler *scheduler, braid_serve_request *reques
   request->done(request);
 }
 
-static void finish_all(braid_serve_scheduler *scheduler, braid_serve_request *requests) {
+static void requests_finish(braid_serve_scheduler *scheduler, braid_serve_request *requests) {
   while (requests) {
     braid_serve_request *request = requests;
     requests = request->next;
     request->next = NULL;
-    finish(scheduler, request, 0);
+    request_finish(scheduler, request, 0);
   }
 }
 
@@ -153,7 +153,7 @@ static int rank_of(const line *l, const braid_serve_request *request, int64_t no
 }
 
 /* Brings l->seen and l->numbers up to date: what an instance whose holder is `holder` may run. */
-static braid_status look(line *l, int64_t now, const braid_serve_tenant *holder) {
+static braid_status line_look(line *l, int64_t now, const braid_serve_tenant *holder) {
   size_t groups = 0, count = 0;
   BRAID_TRY(make_room(l));
   for (size_t i = 0; i < l->count; i++) {
@@ -180,7 +180,7 @@ static braid_status look(line *l, int64_t now, const braid_serve_tenant *holder)
   return BRAID_OK;
 }
 
-static void take_out(line *l, const braid_serve_request *request) {
+static void line_take_out(line *l, const braid_serve_request *request) {
   size_t at = 0;
   while (l->waiting[at] != request) at++;
   l->waiting[at] = l->waiting[--l->count];
@@ -191,12 +191,12 @@ static void take_out(line *l, const braid_serve_request *request) {
 /* --- admission -----------------------------------------------------------------------------------------------------
  */
 /* Judges the request, which waits already. */
-static braid_serve_verdict admit(line *l, braid_serve_request *request, int64_t now) {
+static braid_serve_verdict line_admit(line *l, braid_serve_request *request, int64_t now) {
   bool deadlines = false;
   size_t newest = 0;
   for (size_t i = 0; i < l->count && !deadlines; i++) deadlines = l->waiting[i]->deadline_ns != 0;
   if (!deadlines) return BRAID_SERVE_DONE;
-  if (look(l, now, NULL) != BRAID_OK)
+  if (line_look(l, now, NULL) != BRAID_OK)
     return braid_serve_refuse(request, BRAID_SERVE_FAILED, "%s", braid_error_detail());
   int64_t free_ns[BRAID_SERVE_INSTANCES];
   size_t instances = 0; /* that may run it */
@@ -226,7 +226,7 @@ static line *line_of(braid_serve_scheduler *scheduler, const braid_serve_request
   return l;
 }
 
-static braid_serve_verdict enqueue(braid_serve_scheduler *scheduler, braid_serve_request *request) {
+static braid_serve_verdict line_enqueue(braid_serve_scheduler *scheduler, braid_serve_request *request) {
   line *l = line_of(scheduler, request);
   pthread_mutex_lock(&l->lock);
   braid_serve_verdict verdict = BRAID_SERVE_DONE;
@@ -240,8 +240,8 @@ static braid_serve_verdict enqueue(braid_serve_scheduler *scheduler, braid_serve
     waiting[l->count++] = request;
     l->load.waiting++;
     l->load.waiting_rows += request->rows;
-    verdict = admit(l, request, request->arrived_ns);
-    if (verdict != BRAID_SERVE_DONE) take_out(l, request);
+    verdict = line_admit(l, request, request->arrived_ns);
+    if (verdict != BRAID_SERVE_DONE) line_take_out(l, request);
   }
   if (waiting) l->waiting = waiting;
   if (verdict == BRAID_SERVE_DONE && l->holds)
@@ -259,8 +259,8 @@ void braid_serve_submit(braid_serve_scheduler *scheduler, braid_serve_request *r
   request->due_ns = request->deadline_ns ? request->deadline_ns : request->arrived_ns + kPatience;
   braid_serve_verdict verdict = braid_serve_model_check(request->model, request);
   if (verdict == BRAID_SERVE_DONE) verdict = braid_serve_tenant_enter(request->tenant, request);
-  if (verdict == BRAID_SERVE_DONE) verdict = enqueue(scheduler, request);
-  if (verdict != BRAID_SERVE_DONE) finish(scheduler, request, 0);
+  if (verdict == BRAID_SERVE_DONE) verdict = line_enqueue(scheduler, request);
+  if (verdict != BRAID_SERVE_DONE) request_finish(scheduler, request, 0);
 }
 
 /* --- runs ----------------------------------------------------------------------------------------------------------
@@ -282,7 +282,7 @@ static braid_serve_request *take_late(line *l, int64_t now) {
     late = request;
   }
   l->seen_count = kept;
-  for (braid_serve_request *request = late; request; request = request->next) take_out(l, request);
+  for (braid_serve_request *request = late; request; request = request->next) line_take_out(l, request);
   return late;
 }
 
@@ -304,7 +304,7 @@ static braid_serve_request *take_chosen(line *l, const braid_serve_choice *choic
     *link = request;
     link = &request->next;
     *link = NULL;
-    take_out(l, request);
+    line_take_out(l, request);
   }
   return first;
 }
@@ -376,7 +376,7 @@ static void run_together(worker *w, braid_serve_request *requests) {
     braid_serve_request *request = requests;
     requests = request->next;
     request->next = NULL;
-    finish(l->scheduler, request, (int64_t)((double)took * (double)request->rows / (double)(rows ? rows : 1)));
+    request_finish(l->scheduler, request, (int64_t)((double)took * (double)request->rows / (double)(rows ? rows : 1)));
   }
 }
 
@@ -401,11 +401,11 @@ static braid_serve_request *next_run(worker *w) {
       while (l->count) {
         braid_serve_request *request = l->waiting[0];
         braid_serve_refuse(request, BRAID_SERVE_UNAVAILABLE, "the daemon stops; the request was still waiting");
-        take_out(l, request);
+        line_take_out(l, request);
         request->next = ended;
         ended = request;
       }
-    } else if (l->count && look(l, now, l->holders[w->instance]) == BRAID_OK) {
+    } else if (l->count && line_look(l, now, l->holders[w->instance]) == BRAID_OK) {
       ended = take_late(l, now);
       braid_serve_choice choice = braid_serve_choose(l->numbers, l->seen_count, now, forecast, l);
       wake = choice.wake_ns;
@@ -421,8 +421,8 @@ static braid_serve_request *next_run(worker *w) {
     }
     if (ended || run) {
       pthread_mutex_unlock(&l->lock);
-      finish_all(l->scheduler, ended);
-      finish_all(l->scheduler, drop_gone(&run));
+      requests_finish(l->scheduler, ended);
+      requests_finish(l->scheduler, drop_gone(&run));
       if (run) return run;
       pthread_mutex_lock(&l->lock);
       if (l->free_ns[w->instance]) l->load.running--;

@@ -16,8 +16,8 @@
 #include "folder.h"
 #include "skip.h"
 
-/* A daemon of this configuration, on any port, with its models loaded. */
-static inline braid_server *serve_start(const char *config) {
+/* A daemon of this configuration, which stands in the options' place, with its models loaded. */
+static inline braid_server *serve_start_with(const char *config, braid_server_options options) {
   char path[128];
   braid_server *server;
   snprintf(path, sizeof path, "%s/serve.yaml", folder);
@@ -25,14 +25,19 @@ static inline braid_server *serve_start(const char *config) {
   assert_non_null(file);
   fputs(config, file);
   fclose(file);
-  if (braid_server_create(&(braid_server_options){.config = path, .port = -1}, &server) != BRAID_OK)
-    fail_msg("%s", braid_error_detail());
+  options.config = path;
+  if (braid_server_create(&options, &server) != BRAID_OK) fail_msg("%s", braid_error_detail());
   size_t loading = 1, ready, broken;
   while (loading) {
     braid_server_models(server, &loading, &ready, &broken);
     nanosleep(&(struct timespec){0, 1000000}, NULL);
   }
   return server;
+}
+
+/* On any port. */
+static inline braid_server *serve_start(const char *config) {
+  return serve_start_with(config, (braid_server_options){.port = -1});
 }
 
 static inline int serve_connect(const braid_server *server) {

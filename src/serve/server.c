@@ -128,20 +128,8 @@ void braid_server_destroy(braid_server *server, int64_t grace_ns) {
   braid_free(NULL, server);
 }
 
-braid_serve_verdict braid_serve_begin(braid_server *server, const char *token, const char *model, const char *version,
-                                      braid_serve_request **out, char *detail) {
-  *out = NULL;
-  braid_serve_tenant *tenant = braid_serve_tenant_find(server->tenants, server->tenant_count, token);
-  if (!tenant) {
-    snprintf(detail, BRAID_SERVE_DETAIL,
-             token ? "the token is nobody's" : "a token is needed: authorization: Bearer TOKEN");
-    return BRAID_SERVE_UNAUTHORIZED;
-  }
-  return braid_serve_begin_as(server, tenant, model, version, out, detail);
-}
-
-braid_serve_verdict braid_serve_begin_as(braid_server *server, braid_serve_tenant *tenant, const char *model,
-                                         const char *version, braid_serve_request **out, char *detail) {
+braid_serve_verdict braid_serve_begin(braid_server *server, braid_serve_tenant *tenant, const char *model,
+                                      const char *version, braid_serve_request **out, char *detail) {
   *out = NULL;
   if (!braid_serve_tenant_may(tenant, model)) {
     snprintf(detail, BRAID_SERVE_DETAIL, "tenant %s may not use model \"%.100s\"", tenant->config->name, model);

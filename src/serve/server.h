@@ -28,13 +28,10 @@ struct braid_server {
   int stopping;                  /* atomic */
 };
 
-/* A request of a tenant (found by its token) for a model: UNAUTHORIZED, FORBIDDEN, UNKNOWN or UNAVAILABLE with their
- * sentence in `detail` (of BRAID_SERVE_DETAIL bytes). */
-braid_serve_verdict braid_serve_begin(struct braid_server *server, const char *token, const char *model,
+/* A request of a tenant for a model: FORBIDDEN, UNKNOWN or UNAVAILABLE with their sentence in `detail` (of
+ * BRAID_SERVE_DETAIL bytes). */
+braid_serve_verdict braid_serve_begin(struct braid_server *server, braid_serve_tenant *tenant, const char *model,
                                       const char *version, braid_serve_request **out, char *detail);
-/* The same for a tenant that is known. */
-braid_serve_verdict braid_serve_begin_as(struct braid_server *server, braid_serve_tenant *tenant, const char *model,
-                                         const char *version, braid_serve_request **out, char *detail);
 /* Whether models that are to be loaded are loaded, and the daemon is not stopping. */
 bool braid_server_is_ready(struct braid_server *server);
 

@@ -148,6 +148,27 @@ static void test_protects_admitted(void **state) {
   assert_true(braid_serve_admit(first, 3, 0, 1, &free_ns, 1, forecast, NULL).admitted);
 }
 
+/* One that is late anyway is no reason to refuse others, on one instance or two. */
+static void test_doomed_refuses_nobody(void **state) {
+  (void)state;
+  int64_t free_ns[2] = {0, 0};
+  braid_serve_waiting waiting[2] = {make(1, 0, 1000000, 1), make(0, 1, 0, 5)}; /* the first takes 4 ms and has 1 */
+  for (size_t instances = 1; instances <= 2; instances++) {
+    assert_false(braid_serve_admit(waiting, 1, 0, 0, free_ns, instances, forecast, NULL).admitted);
+    assert_true(braid_serve_admit(waiting, 2, 1, 1, free_ns, instances, forecast, NULL).admitted);
+  }
+}
+
+/* Behind runs that are busy, the exception for what begins at once does not hold. */
+static void test_busy_instances(void **state) {
+  (void)state;
+  int64_t busy[2] = {500000, 500000};
+  braid_serve_waiting request = make(0, 0, 1600000, 5); /* 1.5 ms alone, from 0.5 ms on */
+  assert_false(braid_serve_admit(&request, 1, 0, 0, busy, 2, forecast, NULL).admitted);
+  busy[1] = 0;
+  assert_true(braid_serve_admit(&request, 1, 0, 0, busy, 2, forecast, NULL).admitted);
+}
+
 static void test_delay(void **state) {
   (void)state;
   braid_serve_waiting one = make(0, 1000, 0, 5);
@@ -167,6 +188,8 @@ int main(void) {
       cmocka_unit_test(test_ranks),
       cmocka_unit_test(test_protects_admitted),
       cmocka_unit_test(test_delay),
+      cmocka_unit_test(test_doomed_refuses_nobody),
+      cmocka_unit_test(test_busy_instances),
   };
   return skip_run_group_tests(tests, NULL, NULL);
 }

@@ -70,7 +70,7 @@ bool braid_serve_tenant_may(const braid_serve_tenant *tenant, const char *model)
   return false;
 }
 
-static void refill(braid_serve_tenant *tenant, int64_t now) {
+static void tenant_refill(braid_serve_tenant *tenant, int64_t now) {
   double rate = tenant->config->rate;
   tenant->tokens = fmin(fmax(1, rate), tenant->tokens + rate * (double)(now - tenant->tokens_ns) * 1e-9);
   tenant->tokens_ns = now;
@@ -80,7 +80,7 @@ braid_serve_verdict braid_serve_tenant_enter(braid_serve_tenant *tenant, braid_s
   const braid_serve_tenant_config *config = tenant->config;
   braid_serve_verdict verdict = BRAID_SERVE_DONE;
   pthread_mutex_lock(&tenant->lock);
-  if (config->rate > 0) refill(tenant, braid_now_ns());
+  if (config->rate > 0) tenant_refill(tenant, braid_now_ns());
   if (tenant->in_flight >= config->max_requests) {
     verdict =
         braid_serve_refuse(request, BRAID_SERVE_OVER_QUOTA, "tenant %s has %lld requests in flight, as many as it may",
@@ -122,7 +122,7 @@ void braid_serve_tenant_return(braid_serve_tenant *tenant, size_t bytes) {
   pthread_mutex_unlock(&tenant->lock);
 }
 
-static void decay(braid_serve_tenant *tenant, int64_t now) {
+static void tenant_decay(braid_serve_tenant *tenant, int64_t now) {
   tenant->recent_ns *= exp2(-1e-9 * (double)(now - tenant->recent_at_ns));
   tenant->recent_at_ns = now;
 }
@@ -142,7 +142,7 @@ void braid_serve_tenant_leave(braid_serve_tenant *tenant, const braid_serve_requ
   if (request->started_ns) {
     usage->wait_ns += (uint64_t)(request->started_ns - request->arrived_ns);
     usage->device_ns += (uint64_t)device_ns;
-    decay(tenant, braid_now_ns());
+    tenant_decay(tenant, braid_now_ns());
     tenant->recent_ns += (double)device_ns;
   }
   if (request->verdict == BRAID_SERVE_DONE) {
@@ -155,7 +155,7 @@ void braid_serve_tenant_leave(braid_serve_tenant *tenant, const braid_serve_requ
 /* A constant use of u nanoseconds a second decays to u / ln 2. */
 double braid_serve_tenant_recent(braid_serve_tenant *tenant, int64_t now_ns) {
   pthread_mutex_lock(&tenant->lock);
-  if (now_ns > tenant->recent_at_ns) decay(tenant, now_ns);
+  if (now_ns > tenant->recent_at_ns) tenant_decay(tenant, now_ns);
   double recent = tenant->recent_ns * M_LN2;
   pthread_mutex_unlock(&tenant->lock);
   return recent;

@@ -83,7 +83,7 @@ static braid_serve_request *pending_request(infer_pending *pending, const braid_
     memcpy(detail, infer->detail, BRAID_SERVE_DETAIL);
     return NULL;
   }
-  *out_verdict = braid_serve_begin_as(server, pending->call->tenant, infer->model, infer->version, &request, detail);
+  *out_verdict = braid_serve_begin(server, pending->call->tenant, infer->model, infer->version, &request, detail);
   if (*out_verdict != BRAID_SERVE_DONE) return NULL;
   *out_verdict = braid_grpc_infer_fill(infer, server->regions, request);
   if (*out_verdict == BRAID_SERVE_DONE) return request;

@@ -255,8 +255,7 @@ static bool is_gone(braid_serve_request *request) {
 bool braid_http_infer(braid_http_call *call, const char *model, const char *version) {
   char detail[BRAID_SERVE_DETAIL];
   size_t json_bytes;
-  braid_serve_verdict verdict =
-      braid_serve_begin_as(call->server, call->tenant, model, version, &call->request, detail);
+  braid_serve_verdict verdict = braid_serve_begin(call->server, call->tenant, model, version, &call->request, detail);
   if (verdict != BRAID_SERVE_DONE) {
     braid_http_refuse(call, verdict, "%s", detail);
     return false;

@@ -31,7 +31,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
   if (!call.body && bytes > 2) return 0;
   memcpy(call.body, data + 2, bytes - 2);
   braid_text_init(&call.text, NULL);
-  if (braid_serve_begin_as(server, call.tenant, "m", NULL, &call.request, detail) != BRAID_SERVE_DONE) abort();
+  if (braid_serve_begin(server, call.tenant, "m", NULL, &call.request, detail) != BRAID_SERVE_DONE) abort();
   if (!braid_http_read_request(&call, json_bytes)) {
     if (call.status < 400 || call.text.length < 12) abort();
   } else {

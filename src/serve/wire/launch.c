@@ -166,7 +166,7 @@ static braid_serve_verdict find_model(wire_connection *c, const braid_wire_launc
                                       braid_serve_request **out, char *detail) {
   *out_compiled = NULL;
   if (!launch->compiled)
-    return braid_serve_begin_as(c->wire->server, c->tenant, launch->model, launch->version, out, detail);
+    return braid_serve_begin(c->wire->server, c->tenant, launch->model, launch->version, out, detail);
   *out = NULL;
   if (__atomic_load_n(&c->wire->server->stopping, __ATOMIC_ACQUIRE)) {
     snprintf(detail, BRAID_SERVE_DETAIL, "the daemon stops");

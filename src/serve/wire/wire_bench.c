@@ -70,7 +70,7 @@ static void run_in_process(setup *s) {
   braid_serve_request *request;
   braid_serve_tensor *tensor;
   char detail[BRAID_SERVE_DETAIL];
-  if (braid_serve_begin_as(s->server, s->server->tenants, "model", NULL, &request, detail) != BRAID_SERVE_DONE)
+  if (braid_serve_begin(s->server, s->server->tenants, "model", NULL, &request, detail) != BRAID_SERVE_DONE)
     give_up("in process", detail);
   if (braid_serve_request_input(request, s->name, BRAID_F32, s->rank, s->dims, &tensor) != BRAID_SERVE_DONE)
     give_up("in process", request->detail);

@@ -19,6 +19,7 @@
 #include "braid/model.h"
 #include "braid/session.h"
 #include "folder.h"
+#include "serve/serve_check.h"
 #include "serve/server.h"
 #include "serve/wire/wire_format.h"
 
@@ -64,20 +65,10 @@ static inline const char *wire_tcp(const braid_server *server) {
 
 /* A daemon of this configuration, on our socket and any port, with its models loaded. */
 static inline braid_server *wire_start(const char *config) {
-  char path[128];
-  braid_server *server;
-  snprintf(path, sizeof path, "%s/wire.yaml", folder);
-  FILE *file = fopen(path, "w");
-  assert_non_null(file);
-  fputs(config, file);
-  fclose(file);
-  braid_server_options options = {.config = path, .port = -1, .wire_port = -1, .socket = wire_path()};
-  if (braid_server_create(&options, &server) != BRAID_OK) fail_msg("%s", braid_error_detail());
-  size_t loading = 1, ready, broken;
-  while (loading) {
-    braid_server_models(server, &loading, &ready, &broken);
-    wire_pause(1);
-  }
+  size_t loading, ready, broken;
+  braid_server *server =
+      serve_start_with(config, (braid_server_options){.port = -1, .wire_port = -1, .socket = wire_path()});
+  braid_server_models(server, &loading, &ready, &broken);
   assert_int_equal(broken, 0);
   return server;
 }
