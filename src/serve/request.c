@@ -69,6 +69,15 @@ braid_serve_verdict braid_serve_refuse(braid_serve_request *request, braid_serve
   return request->verdict = verdict;
 }
 
+void braid_serve_why_text(const braid_serve_why *why, int64_t waited_ns, char out[BRAID_SERVE_DETAIL]) {
+  int used = snprintf(out, BRAID_SERVE_DETAIL, "%s of %zu waiting, rank %d%s, waited %.3f ms; ",
+                      why->along ? "taken along with the first" : "first", why->waiting, why->rank,
+                      why->over_share ? " (its tenant is over its share)" : "", (double)waited_ns * 1e-6);
+  snprintf(out + used, BRAID_SERVE_DETAIL - (size_t)used,
+           why->together > 1 ? "%zu requests of %lld rows run together on %s" : "%zu request of %lld rows runs on %s",
+           why->together, (long long)why->rows, why->device);
+}
+
 static size_t find_port(const braid_serve_port *ports, size_t count, const char *name) {
   size_t port = 0;
   while (port < count && strcmp(ports[port].name, name) != 0) port++;

@@ -43,6 +43,17 @@ typedef struct braid_serve_tensor {
   size_t bytes;
 } braid_serve_tensor;
 
+/* Why a request ran when it did. */
+typedef struct braid_serve_why {
+  size_t waiting;     /* requests, this among them */
+  size_t together;    /* requests of its run; 0: it did not run */
+  int64_t rows;       /* of its run */
+  int rank;           /* its priority */
+  bool along;         /* it was taken into the run of a more urgent one */
+  bool over_share;    /* its tenant had used more than its share */
+  const char *device; /* the configuration's */
+} braid_serve_why;
+
 typedef struct braid_serve_request {
   /* --- set by the front end --- */
   braid_serve_model *model;   /* a reference, dropped by braid_serve_request_destroy */
@@ -62,8 +73,8 @@ typedef struct braid_serve_request {
   size_t output_count;
   int64_t arrived_ns, started_ns, ended_ns; /* by braid_now_ns() */
   int64_t predicted_ns;                     /* from arrival to end, at admission */
-  int64_t rows, batch;               /* of this request; of the run that it was part of, with what filled it up */
-  char decision[BRAID_SERVE_DETAIL]; /* why it ran when it did, or why it was refused */
+  int64_t rows, batch; /* of this request; of the run that it was part of, with what filled it up */
+  braid_serve_why why; /* it ran when it did */
   /* --- the scheduler's own --- */
   struct braid_serve_request *next;
   int64_t due_ns;
@@ -89,6 +100,8 @@ braid_serve_verdict braid_serve_request_output(braid_serve_request *request, con
 /* KServe's names of types: "FP32", "INT64", ... NULL: there is none. */
 const char *braid_serve_dtype_name(braid_dtype dtype);
 bool braid_serve_dtype_find(const char *name, braid_dtype *out);
+/* The same as a sentence; `waited_ns` from its arrival. */
+void braid_serve_why_text(const braid_serve_why *why, int64_t waited_ns, char out[BRAID_SERVE_DETAIL]);
 /* A verdict as HTTP's status. */
 int braid_serve_http_status(braid_serve_verdict verdict);
 

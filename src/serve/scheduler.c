@@ -79,8 +79,8 @@ static void note_decision(braid_serve_scheduler *scheduler, const braid_serve_re
                                      .predicted_ns = request->predicted_ns};
   snprintf(decision->model, sizeof decision->model, "%s", request->model->config->name);
   snprintf(decision->tenant, sizeof decision->tenant, "%s", request->tenant->config->name);
-  snprintf(decision->text, sizeof decision->text, "%s",
-           request->verdict == BRAID_SERVE_DONE ? request->decision : request->detail);
+  decision->why = request->why;
+  if (request->verdict != BRAID_SERVE_DONE) memcpy(decision->refusal, request->detail, sizeof decision->refusal);
   pthread_mutex_unlock(&scheduler->lock);
 }
 
@@ -294,13 +294,13 @@ static braid_serve_request *take_chosen(line *l, const braid_serve_choice *choic
     braid_serve_request *request = l->seen[choice->members[i]].request;
     const braid_serve_waiting *numbers = &l->numbers[choice->members[i]];
     request->started_ns = now;
-    int used = snprintf(request->decision, sizeof request->decision, "%s of %zu waiting, rank %d%s, waited %.3f ms; ",
-                        i ? "taken along with the first" : "first", waiting, numbers->rank % kOverShare,
-                        numbers->rank > kOverShare ? " (its tenant is over its share)" : "",
-                        (double)(now - request->arrived_ns) * 1e-6);
-    snprintf(request->decision + used, sizeof request->decision - (size_t)used,
-             choice->count > 1 ? "%zu requests of %lld rows run together on %s" : "%zu request of %lld rows runs on %s",
-             choice->count, (long long)choice->rows, l->device->config->name);
+    request->why = (braid_serve_why){.waiting = waiting,
+                                     .together = choice->count,
+                                     .rows = choice->rows,
+                                     .rank = numbers->rank % kOverShare,
+                                     .along = i > 0,
+                                     .over_share = numbers->rank > kOverShare,
+                                     .device = l->device->config->name};
     *link = request;
     link = &request->next;
     *link = NULL;

@@ -16,7 +16,8 @@ typedef struct braid_serve_decision {
   braid_serve_verdict verdict;
   int64_t rows, batch;
   int64_t waited_ns, ran_ns, predicted_ns;
-  char text[BRAID_SERVE_DETAIL];
+  braid_serve_why why;              /* where it is DONE */
+  char refusal[BRAID_SERVE_DETAIL]; /* where it is not */
 } braid_serve_decision;
 
 typedef struct braid_serve_load {

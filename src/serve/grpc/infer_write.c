@@ -158,7 +158,10 @@ static bool head_parameters(braid_arena *arena, const braid_grpc_infer *infer, c
     value->bool_param = true;
   }
   if (infer->explain) {
-    add_text(&list, "decision", request->decision);
+    char *why = braid_arena_alloc(arena, BRAID_SERVE_DETAIL); /* until the message is packed */
+    if (!why) return false;
+    braid_serve_why_text(&request->why, request->started_ns - request->arrived_ns, why);
+    add_text(&list, "decision", why);
     add_number(&list, "waited_us", (request->started_ns - request->arrived_ns) / 1000);
     add_number(&list, "ran_us", (request->ended_ns - request->started_ns) / 1000);
     add_number(&list, "predicted_us", request->predicted_ns / 1000);

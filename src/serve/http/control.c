@@ -133,6 +133,7 @@ void braid_http_decisions(braid_http_call *call) {
   }
   size_t count = braid_serve_decisions(call->server->scheduler, decisions, MOST);
   bool any = false;
+  char why[BRAID_SERVE_DETAIL];
   braid_text *text = &call->text;
   braid_text_add(text, "[");
   for (size_t i = 0; i < count; i++) {
@@ -148,7 +149,8 @@ void braid_http_decisions(braid_http_call *call) {
         ",\"status\":%d,\"rows\":%lld,\"batch\":%lld,\"waited_us\":%lld,\"ran_us\":%lld,\"predicted_us\":%lld,\"why\":",
         braid_serve_http_status(d->verdict), (long long)d->rows, (long long)d->batch, (long long)d->waited_ns / 1000,
         (long long)d->ran_ns / 1000, (long long)d->predicted_ns / 1000);
-    braid_text_add_json(text, d->text);
+    if (d->verdict == BRAID_SERVE_DONE) braid_serve_why_text(&d->why, d->waited_ns, why);
+    braid_text_add_json(text, d->verdict == BRAID_SERVE_DONE ? why : d->refusal);
     braid_text_add(text, "}");
     any = true;
   }

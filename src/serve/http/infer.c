@@ -324,8 +324,10 @@ static bool write_output(braid_http_call *call, const braid_serve_tensor *tensor
 
 static void write_explanation(braid_http_call *call) {
   const braid_serve_request *request = call->request;
+  char why[BRAID_SERVE_DETAIL];
+  braid_serve_why_text(&request->why, request->started_ns - request->arrived_ns, why);
   braid_text_add(&call->text, ",\"parameters\":{\"decision\":");
-  braid_text_add_json(&call->text, request->decision);
+  braid_text_add_json(&call->text, why);
   braid_text_printf(&call->text, ",\"waited_us\":%lld,\"ran_us\":%lld,\"predicted_us\":%lld,\"batch\":%lld}",
                     (long long)(request->started_ns - request->arrived_ns) / 1000,
                     (long long)(request->ended_ns - request->started_ns) / 1000,

@@ -245,13 +245,14 @@ static void on_done(braid_serve_request *request) {
     return;
   }
   bool done = request->verdict == BRAID_SERVE_DONE && place_outputs(call);
+  char why[BRAID_SERVE_DETAIL];
+  if (done) braid_serve_why_text(&request->why, request->started_ns - request->arrived_ns, why);
   struct iovec parts[1 + BRAID_SERVE_PORTS];
   size_t part_count = 1;
   uint64_t data = 0;
   braid_wire_writer writer = {0};
   braid_wire_begin(&writer, BRAID_WIRE_LAUNCH | BRAID_WIRE_REPLY, call->id);
-  braid_wire_put_status(&writer, (unsigned)braid_serve_http_status(request->verdict),
-                        done ? request->decision : request->detail);
+  braid_wire_put_status(&writer, (unsigned)braid_serve_http_status(request->verdict), done ? why : request->detail);
   if (done) {
     braid_wire_put_number(&writer, (uint64_t)(request->started_ns - request->arrived_ns), 8);
     braid_wire_put_number(&writer, (uint64_t)(request->ended_ns - request->started_ns), 8);
