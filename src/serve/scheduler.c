@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/clock.h"
 #include "base/thread.h"
@@ -12,13 +11,15 @@
 #include "base/vector.h"
 #include "serve/serving_policy.h"
 
-enum { kDecisions = 256, kOverShare = 10 };
+enum { kOverShare = 10 };
+static const int64_t kLinger = 200000;       /* between looks at training that is to rest: nanoseconds */
 static const int64_t kPatience = 1000000000; /* when a request without a deadline is due after it came: nanoseconds */
 
 /* What waits for a device, in no order, and what the policy sees of it. */
 typedef struct line {
   struct braid_serve_scheduler *scheduler;
   braid_serve_device *device;
+  size_t index; /* of the device */
   pthread_mutex_t lock;
   pthread_cond_t changed;
   braid_serve_request **waiting;
@@ -51,10 +52,10 @@ struct braid_serve_scheduler {
   size_t line_count;
   worker *workers;
   size_t worker_count;
-  int closed, stop;     /* atomic: nothing new is taken; runs are cancelled and what waits is refused */
-  pthread_mutex_t lock; /* of the decisions */
-  braid_serve_decision decisions[kDecisions];
-  uint64_t decision_count;
+  int closed, stop; /* atomic: nothing new is taken; runs are cancelled and what waits is refused */
+  braid_serve_supply *supply;
+  braid_serve_harvest *harvest;
+  braid_serve_decisions *decisions;
 };
 
 /* --- ends of requests ----------------------------------------------------------------------------------------------
@@ -63,25 +64,6 @@ static int64_t epoch_ns(void) {
   struct timespec now;
   clock_gettime(CLOCK_REALTIME, &now);
   return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
-static void note_decision(braid_serve_scheduler *scheduler, const braid_serve_request *request) {
-  bool ran = request->started_ns != 0;
-  pthread_mutex_lock(&scheduler->lock);
-  braid_serve_decision *decision = &scheduler->decisions[scheduler->decision_count % kDecisions];
-  *decision = (braid_serve_decision){.number = ++scheduler->decision_count,
-                                     .at_ns = epoch_ns(),
-                                     .verdict = request->verdict,
-                                     .rows = request->rows,
-                                     .batch = request->batch,
-                                     .waited_ns = (ran ? request->started_ns : request->ended_ns) - request->arrived_ns,
-                                     .ran_ns = ran ? request->ended_ns - request->started_ns : 0,
-                                     .predicted_ns = request->predicted_ns};
-  snprintf(decision->model, sizeof decision->model, "%s", request->model->config->name);
-  snprintf(decision->tenant, sizeof decision->tenant, "%s", request->tenant->config->name);
-  decision->why = request->why;
-  if (request->verdict != BRAID_SERVE_DONE) memcpy(decision->refusal, request->detail, sizeof decision->refusal);
-  pthread_mutex_unlock(&scheduler->lock);
 }
 
 static void count_statistics(const braid_serve_request *request) {
@@ -101,10 +83,11 @@ static void count_statistics(const braid_serve_request *request) {
 /* No lock is held. */
 static void request_finish(braid_serve_scheduler *scheduler, braid_serve_request *request, int64_t device_ns) {
   if (!request->ended_ns) request->ended_ns = braid_now_ns();
-  braid_serve_tenant_leave(request->tenant, request, device_ns);
+  braid_serve_tenant_leave(request->tenant, request, device_ns, request->model->device->config->run_watts);
   count_statistics(request);
-  note_decision(scheduler, request);
+  braid_serve_decisions_note(scheduler->decisions, request);
   request->done(request);
+  braid_serve_harvest_leave(scheduler->harvest);
 }
 
 static void requests_finish(braid_serve_scheduler *scheduler, braid_serve_request *requests) {
@@ -190,6 +173,17 @@ static void line_take_out(line *l, const braid_serve_request *request) {
 
 /* --- admission -----------------------------------------------------------------------------------------------------
  */
+/* Under a power cap fewer instances run at a time: those that are free last decide when the next run can begin. */
+static size_t keep_latest(int64_t *free_ns, size_t count, size_t most) {
+  for (; count > most; count--) {
+    size_t earliest = 0;
+    for (size_t i = 1; i < count; i++)
+      if (free_ns[i] < free_ns[earliest]) earliest = i;
+    free_ns[earliest] = free_ns[count - 1];
+  }
+  return count;
+}
+
 /* Judges the request, which waits already. */
 static braid_serve_verdict line_admit(line *l, braid_serve_request *request, int64_t now) {
   bool deadlines = false;
@@ -202,6 +196,7 @@ static braid_serve_verdict line_admit(line *l, braid_serve_request *request, int
   size_t instances = 0; /* that may run it */
   for (size_t i = 0; i < l->device->instance_count; i++)
     if (!l->holders[i] || l->holders[i] == request->tenant) free_ns[instances++] = l->free_ns[i];
+  instances = keep_latest(free_ns, instances, braid_serve_supply_fit(l->scheduler->supply, l->index));
   while (l->seen[newest].request != request) newest++;
   braid_serve_admission admission =
       braid_serve_admit(l->numbers, l->count, newest, now, free_ns, instances, forecast, l);
@@ -254,6 +249,7 @@ static braid_serve_verdict line_enqueue(braid_serve_scheduler *scheduler, braid_
 
 void braid_serve_submit(braid_serve_scheduler *scheduler, braid_serve_request *request) {
   request->arrived_ns = braid_now_ns();
+  braid_serve_harvest_enter(scheduler->harvest);
   if (!request->deadline_ns && request->model->config->deadline_ms > 0)
     request->deadline_ns = request->arrived_ns + (int64_t)(request->model->config->deadline_ms * 1e6);
   request->due_ns = request->deadline_ns ? request->deadline_ns : request->arrived_ns + kPatience;
@@ -354,6 +350,74 @@ static void run_each(worker *w, braid_serve_request *requests) {
   }
 }
 
+static void wake_all(braid_serve_scheduler *scheduler) {
+  for (size_t i = 0; i < scheduler->line_count; i++) {
+    pthread_mutex_lock(&scheduler->lines[i].lock);
+    pthread_cond_broadcast(&scheduler->lines[i].changed);
+    pthread_mutex_unlock(&scheduler->lines[i].lock);
+  }
+}
+
+static void wait_for_change(line *l, int64_t wake_ns) {
+  if (!wake_ns) {
+    pthread_cond_wait(&l->changed, &l->lock);
+    return;
+  }
+  struct timespec until = {wake_ns / 1000000000, wake_ns % 1000000000};
+  (void)pthread_cond_timedwait(&l->changed, &l->lock, &until);
+}
+
+/* Refuses all that waits, linked. */
+static braid_serve_request *take_all(line *l) {
+  braid_serve_request *ended = NULL;
+  while (l->count) {
+    braid_serve_request *request = l->waiting[0];
+    braid_serve_refuse(request, BRAID_SERVE_UNAVAILABLE, "the daemon stops; the request was still waiting");
+    line_take_out(l, request);
+    request->next = ended;
+    ended = request;
+  }
+  return ended;
+}
+
+/* What is to run now, or NULL and when to look again (0: when something changes). *ended: what is late. */
+static braid_serve_request *begin_run(worker *w, int64_t now, int64_t *wake, braid_serve_request **ended) {
+  line *l = w->line;
+  braid_serve_supply *supply = l->scheduler->supply;
+  *wake = 0;
+  if (l->count && line_look(l, now, l->holders[w->instance]) != BRAID_OK) {
+    *wake = now + 10000000; /* no memory to look with: later */
+    return NULL;
+  }
+  if (l->count) *ended = take_late(l, now);
+  braid_serve_choice choice = {0};
+  if (l->count) choice = braid_serve_choose(l->numbers, l->seen_count, now, forecast, l);
+  *wake = choice.wake_ns;
+  if (!choice.count) {
+    if (braid_serve_supply_has_cap(supply)) braid_serve_supply_withdraw(supply, l->index);
+    return NULL;
+  }
+  const braid_serve_waiting *first = &l->numbers[choice.members[0]];
+  bool lingers = braid_serve_supply_has_cap(supply) && braid_serve_harvest_lingers(l->scheduler->harvest);
+  if (!braid_serve_supply_begin(supply, l->index, first->rank, first->due_ns)) {
+    if (lingers) *wake = now + kLinger;
+    return NULL;
+  }
+  braid_serve_span span = forecast(l, first->group, choice.rows);
+  braid_serve_request *run = take_chosen(l, &choice, now);
+  l->free_ns[w->instance] = now + (int64_t)span.mean_ns;
+  l->load.running++;
+  if (l->count) pthread_cond_broadcast(&l->changed); /* what is left may be for an instance that sleeps */
+  return run;
+}
+
+/* What an instance used is free; under a cap whoever waits for that, on any device, looks again. No lock is held. */
+static void give_power_back(line *l, int64_t ran_ns) {
+  braid_serve_scheduler *scheduler = l->scheduler;
+  braid_serve_supply_end(scheduler->supply, l->index, ran_ns);
+  if (braid_serve_supply_has_cap(scheduler->supply)) wake_all(scheduler);
+}
+
 static void run_together(worker *w, braid_serve_request *requests) {
   line *l = w->line;
   braid_serve_model *model = requests->model;
@@ -372,6 +436,7 @@ static void run_together(worker *w, braid_serve_request *requests) {
   l->busy_ns = l->busy_ns * exp2(-1e-9 * (double)(now - l->busy_at_ns)) + (double)took;
   l->busy_at_ns = now;
   pthread_mutex_unlock(&l->lock);
+  give_power_back(l, took);
   while (requests) { /* whoever has its answer may free the request */
     braid_serve_request *request = requests;
     requests = request->next;
@@ -380,56 +445,30 @@ static void run_together(worker *w, braid_serve_request *requests) {
   }
 }
 
-static void wait_for_change(line *l, int64_t wake_ns) {
-  if (!wake_ns) {
-    pthread_cond_wait(&l->changed, &l->lock);
-    return;
-  }
-  struct timespec until = {wake_ns / 1000000000, wake_ns % 1000000000};
-  (void)pthread_cond_timedwait(&l->changed, &l->lock, &until);
-}
-
 /* The next run, or NULL: the daemon stops. The line is locked; not while requests are finished. */
 static braid_serve_request *next_run(worker *w) {
   line *l = w->line;
   for (;;) {
-    int64_t now = braid_now_ns(), wake = 0;
-    bool stop = __atomic_load_n(&l->scheduler->stop, __ATOMIC_ACQUIRE);
+    int64_t wake = 0;
     if (!l->count && __atomic_load_n(&l->scheduler->closed, __ATOMIC_ACQUIRE)) return NULL;
     braid_serve_request *run = NULL, *ended = NULL;
-    if (stop) {
-      while (l->count) {
-        braid_serve_request *request = l->waiting[0];
-        braid_serve_refuse(request, BRAID_SERVE_UNAVAILABLE, "the daemon stops; the request was still waiting");
-        line_take_out(l, request);
-        request->next = ended;
-        ended = request;
-      }
-    } else if (l->count && line_look(l, now, l->holders[w->instance]) == BRAID_OK) {
-      ended = take_late(l, now);
-      braid_serve_choice choice = braid_serve_choose(l->numbers, l->seen_count, now, forecast, l);
-      wake = choice.wake_ns;
-      if (choice.count) {
-        braid_serve_span span = forecast(l, l->numbers[choice.members[0]].group, choice.rows);
-        run = take_chosen(l, &choice, now);
-        l->free_ns[w->instance] = now + (int64_t)span.mean_ns;
-        l->load.running++;
-        if (l->count) pthread_cond_broadcast(&l->changed); /* what is left may be for an instance that sleeps */
-      }
-    } else if (l->count) {
-      wake = now + 10000000; /* no memory to look with: later */
-    }
-    if (ended || run) {
-      pthread_mutex_unlock(&l->lock);
-      requests_finish(l->scheduler, ended);
-      requests_finish(l->scheduler, drop_gone(&run));
-      if (run) return run;
-      pthread_mutex_lock(&l->lock);
-      if (l->free_ns[w->instance]) l->load.running--;
-      l->free_ns[w->instance] = 0;
+    if (__atomic_load_n(&l->scheduler->stop, __ATOMIC_ACQUIRE))
+      ended = take_all(l);
+    else
+      run = begin_run(w, braid_now_ns(), &wake, &ended);
+    if (!ended && !run) {
+      wait_for_change(l, wake);
       continue;
     }
-    wait_for_change(l, wake);
+    bool begun = run != NULL;
+    pthread_mutex_unlock(&l->lock);
+    requests_finish(l->scheduler, ended);
+    requests_finish(l->scheduler, drop_gone(&run));
+    if (run) return run;
+    if (begun) give_power_back(l, 0);
+    pthread_mutex_lock(&l->lock);
+    if (begun) l->load.running--;
+    l->free_ns[w->instance] = 0;
   }
 }
 
@@ -447,9 +486,9 @@ static void *worker_main(void *context) {
 
 /* --- life ----------------------------------------------------------------------------------------------------------
  */
-static void line_init(line *l, braid_serve_scheduler *scheduler, braid_serve_device *device) {
+static void line_init(line *l, braid_serve_scheduler *scheduler, braid_serve_device *device, size_t index) {
   pthread_condattr_t monotonic;
-  *l = (line){.scheduler = scheduler, .device = device, .busy_at_ns = braid_now_ns()};
+  *l = (line){.scheduler = scheduler, .device = device, .index = index, .busy_at_ns = braid_now_ns()};
   pthread_mutex_init(&l->lock, NULL);
   pthread_condattr_init(&monotonic);
   pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
@@ -457,19 +496,21 @@ static void line_init(line *l, braid_serve_scheduler *scheduler, braid_serve_dev
   pthread_condattr_destroy(&monotonic);
 }
 
-braid_status braid_serve_scheduler_create(braid_serve_device *devices, size_t device_count,
-                                          braid_serve_scheduler **out) {
+braid_status braid_serve_scheduler_create(braid_serve_device *devices, size_t device_count, braid_serve_supply *supply,
+                                          braid_serve_harvest *harvest, braid_serve_scheduler **out) {
   *out = NULL;
   size_t workers = 0;
   for (size_t i = 0; i < device_count; i++) workers += devices[i].instance_count;
   braid_serve_scheduler *scheduler = braid_zalloc(NULL, sizeof *scheduler);
   if (!scheduler) return BRAID_NO_MEMORY;
-  pthread_mutex_init(&scheduler->lock, NULL);
+  scheduler->supply = supply;
+  scheduler->harvest = harvest;
   scheduler->lines = braid_zalloc_array(NULL, device_count, sizeof *scheduler->lines);
   scheduler->workers = braid_zalloc_array(NULL, workers, sizeof *scheduler->workers);
   braid_status status = scheduler->lines && scheduler->workers ? BRAID_OK : BRAID_NO_MEMORY;
+  if (status == BRAID_OK) status = braid_serve_decisions_create(&scheduler->decisions);
   for (size_t i = 0; i < device_count && status == BRAID_OK; i++) {
-    line_init(&scheduler->lines[scheduler->line_count++], scheduler, &devices[i]);
+    line_init(&scheduler->lines[scheduler->line_count++], scheduler, &devices[i], i);
     for (size_t k = 0; k < devices[i].instance_count && status == BRAID_OK; k++) {
       worker *w = &scheduler->workers[scheduler->worker_count++];
       *w = (worker){.line = &scheduler->lines[i], .instance = k};
@@ -482,14 +523,6 @@ braid_status braid_serve_scheduler_create(braid_serve_device *devices, size_t de
   else
     braid_serve_scheduler_destroy(scheduler);
   return status;
-}
-
-static void wake_all(braid_serve_scheduler *scheduler) {
-  for (size_t i = 0; i < scheduler->line_count; i++) {
-    pthread_mutex_lock(&scheduler->lines[i].lock);
-    pthread_cond_broadcast(&scheduler->lines[i].changed);
-    pthread_mutex_unlock(&scheduler->lines[i].lock);
-  }
 }
 
 void braid_serve_scheduler_close(braid_serve_scheduler *scheduler) {
@@ -531,7 +564,7 @@ void braid_serve_scheduler_destroy(braid_serve_scheduler *scheduler) {
     pthread_mutex_destroy(&l->lock);
     pthread_cond_destroy(&l->changed);
   }
-  pthread_mutex_destroy(&scheduler->lock);
+  braid_serve_decisions_destroy(scheduler->decisions);
   braid_free(NULL, scheduler->lines);
   braid_free(NULL, scheduler->workers);
   braid_free(NULL, scheduler);
@@ -585,11 +618,6 @@ braid_serve_load braid_serve_scheduler_load(braid_serve_scheduler *scheduler, si
   return load;
 }
 
-size_t braid_serve_decisions(braid_serve_scheduler *scheduler, braid_serve_decision *out, size_t most) {
-  pthread_mutex_lock(&scheduler->lock);
-  size_t count = scheduler->decision_count < kDecisions ? (size_t)scheduler->decision_count : kDecisions;
-  if (count > most) count = most;
-  for (size_t i = 0; i < count; i++) out[i] = scheduler->decisions[(scheduler->decision_count - 1 - i) % kDecisions];
-  pthread_mutex_unlock(&scheduler->lock);
-  return count;
+braid_serve_decisions *braid_serve_scheduler_decisions(braid_serve_scheduler *scheduler) {
+  return scheduler->decisions;
 }
