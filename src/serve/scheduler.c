@@ -37,6 +37,7 @@ typedef struct line {
   int64_t free_ns[BRAID_SERVE_INSTANCES];                   /* when an instance is expected to be free; 0: it is */
   double busy_ns;                                           /* of late, decaying by half each second */
   int64_t busy_at_ns;
+  braid_serve_margin margin;
   braid_serve_load load;
 } line;
 
@@ -135,6 +136,11 @@ static int rank_of(const line *l, const braid_serve_request *request, int64_t no
   return priority + (braid_serve_tenant_recent(request->tenant, now) > allowed ? kOverShare : 0);
 }
 
+/* When a run has to end for the answer to be there in time; 0: no deadline. */
+static int64_t promised_ns(const braid_serve_request *request) {
+  return request->deadline_ns ? request->deadline_ns - (int64_t)(request->model->config->reserve_ms * 1e6) : 0;
+}
+
 /* Brings l->seen and l->numbers up to date: what an instance whose holder is `holder` may run. */
 static braid_status line_look(line *l, int64_t now, const braid_serve_tenant *holder) {
   size_t groups = 0, count = 0;
@@ -148,7 +154,7 @@ static braid_status line_look(line *l, int64_t now, const braid_serve_tenant *ho
     l->seen[count].request = request;
     l->seen[count++].numbers = (braid_serve_waiting){
         .arrived_ns = request->arrived_ns,
-        .deadline_ns = request->deadline_ns,
+        .deadline_ns = promised_ns(request),
         .due_ns = request->due_ns,
         .rank = rank_of(l, request, now),
         .rows = request->rows,
@@ -198,19 +204,27 @@ static braid_serve_verdict line_admit(line *l, braid_serve_request *request, int
     if (!l->holders[i] || l->holders[i] == request->tenant) free_ns[instances++] = l->free_ns[i];
   instances = keep_latest(free_ns, instances, braid_serve_supply_fit(l->scheduler->supply, l->index));
   while (l->seen[newest].request != request) newest++;
+  int64_t promised = l->numbers[newest].deadline_ns, earliest = free_ns[0];
+  for (size_t i = 1; i < instances; i++) earliest = free_ns[i] < earliest ? free_ns[i] : earliest;
+  int64_t margin = newest || earliest > now ? (int64_t)braid_serve_margin_now(&l->margin, now) : 0;
+  if (promised) l->numbers[newest].deadline_ns -= margin;
   braid_serve_admission admission =
       braid_serve_admit(l->numbers, l->count, newest, now, free_ns, instances, forecast, l);
   request->predicted_ns = admission.end_ns ? admission.end_ns - now : 0;
-  if (admission.admitted) return BRAID_SERVE_DONE;
+  if (admission.admitted) {
+    for (size_t i = newest + 1; i < l->count; i++)
+      l->seen[i].request->pushed |= l->numbers[i].rank > l->numbers[newest].rank;
+    return BRAID_SERVE_DONE;
+  }
   if (!admission.end_ns)
     return braid_serve_refuse(request, BRAID_SERVE_UNAVAILABLE, "%zu requests go before it: too many for a deadline",
                               newest);
-  if (request->deadline_ns && admission.end_ns > request->deadline_ns)
+  if (promised && admission.end_ns > promised - margin)
     return braid_serve_refuse(
         request, BRAID_SERVE_UNAVAILABLE,
         "the deadline cannot be met: %.3f ms are left, and behind %zu requests it would take up to "
-        "%.3f ms",
-        (double)(request->deadline_ns - now) * 1e-6, newest, (double)request->predicted_ns * 1e-6);
+        "%.3f ms, and %.3f ms are kept for forecasts that are wrong",
+        (double)(promised - now) * 1e-6, newest, (double)request->predicted_ns * 1e-6, (double)margin * 1e-6);
   return braid_serve_refuse(request, BRAID_SERVE_UNAVAILABLE,
                             "a request that was admitted before would miss its deadline for this one");
 }
@@ -261,6 +275,16 @@ void braid_serve_submit(braid_serve_scheduler *scheduler, braid_serve_request *r
 
 /* --- runs ----------------------------------------------------------------------------------------------------------
  */
+/* How the request, which has ended or will not run, kept its deadline. The line is locked. */
+static void note_margin(line *l, const braid_serve_request *request, int64_t now) {
+  if (!request->deadline_ns || request->pushed) return;
+  if (request->verdict != BRAID_SERVE_DONE && request->verdict != BRAID_SERVE_LATE) return;
+  double late = request->verdict == BRAID_SERVE_LATE ? 0 : (double)(now - promised_ns(request));
+  bool missed = request->verdict == BRAID_SERVE_LATE || late > 0;
+  double mean = braid_serve_model_times(request->model, request, request->rows).mean_ns;
+  braid_serve_margin_note(&l->margin, now, missed, late, mean);
+}
+
 /* Takes out what cannot be in time any more, and returns it, linked. */
 static braid_serve_request *take_late(line *l, int64_t now) {
   braid_serve_request *late = NULL;
@@ -274,6 +298,7 @@ static braid_serve_request *take_late(line *l, int64_t now) {
     }
     braid_serve_refuse(request, BRAID_SERVE_LATE, "%.3f ms before its deadline a run could not end in time any more",
                        (double)(request->deadline_ns - now) * 1e-6);
+    note_margin(l, request, now);
     request->next = late;
     late = request;
   }
@@ -435,6 +460,7 @@ static void run_together(worker *w, braid_serve_request *requests) {
   l->load.filled += (uint64_t)(batch > rows ? batch - rows : 0);
   l->busy_ns = l->busy_ns * exp2(-1e-9 * (double)(now - l->busy_at_ns)) + (double)took;
   l->busy_at_ns = now;
+  for (const braid_serve_request *request = requests; request; request = request->next) note_margin(l, request, now);
   pthread_mutex_unlock(&l->lock);
   give_power_back(l, took);
   while (requests) { /* whoever has its answer may free the request */
@@ -612,6 +638,7 @@ braid_serve_load braid_serve_scheduler_load(braid_serve_scheduler *scheduler, si
   line *l = &scheduler->lines[device];
   pthread_mutex_lock(&l->lock);
   braid_serve_load load = l->load;
+  load.margin_ms = 1e-6 * braid_serve_margin_now(&l->margin, braid_now_ns());
   double recent = l->busy_ns * exp2(-1e-9 * (double)(braid_now_ns() - l->busy_at_ns)) * M_LN2;
   load.busy = fmin(1, recent / (1e9 * (double)l->device->instance_count));
   pthread_mutex_unlock(&l->lock);

@@ -12,6 +12,7 @@ typedef struct braid_serve_scheduler braid_serve_scheduler;
 
 typedef struct braid_serve_load {
   int64_t waiting, waiting_rows, running;
+  double margin_ms;            /* of deadlines, beyond forecasts */
   double busy;                 /* of late, 0 to 1, a second's average over instances */
   uint64_t runs, rows, filled; /* since the beginning; `filled`: rows of runs that nobody asked for */
 } braid_serve_load;

@@ -41,6 +41,7 @@ static const cyaml_schema_field_t kModelFields[] = {
     TEXT(braid_serve_model_config, batch_bits, 1, kName),
     NUMBER(braid_serve_model_config, deadline_ms),
     NUMBER(braid_serve_model_config, delay_ms),
+    NUMBER(braid_serve_model_config, reserve_ms),
     FLAG(braid_serve_model_config, lazy),
     CYAML_FIELD_END,
 };
@@ -169,6 +170,8 @@ static braid_status check_models(const braid_serve_config *config, place *at) {
     BRAID_TRY(check_number(model->deadline_ms, "deadline_ms", 1e7));
     set_place(at, "models", i, "delay_ms");
     BRAID_TRY(check_number(model->delay_ms, "delay_ms", 1e4));
+    set_place(at, "models", i, "reserve_ms");
+    BRAID_TRY(check_number(model->reserve_ms, "reserve_ms", 1e4));
   }
   return BRAID_OK;
 }

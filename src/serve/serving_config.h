@@ -26,6 +26,7 @@ typedef struct braid_serve_model_config {
   int64_t max_batch;  /* rows of a run; 0: 8 where the model takes batches */
   char *batch_bits;   /* "same" (NULL): batches only where rows have the bits that they have alone; "any" */
   double deadline_ms; /* of requests that say nothing; 0: none */
+  double reserve_ms;  /* of each deadline, for the way to the client; 0: nothing */
   double delay_ms;    /* how long a request may wait for others to share a run with; 0: not at all */
   bool lazy;          /* loaded by the first request, or by the API */
 } braid_serve_model_config;

@@ -25,9 +25,10 @@ static void add_devices(braid_http_call *call) {
     braid_text_add_json(text, device->config->device);
     braid_text_printf(text,
                       ",\"instances\":%zu,\"busy\":%.4f,\"waiting\":%lld,\"running\":%lld,\"runs\":%llu,\"rows\":%llu,"
-                      "\"filled\":%llu}",
+                      "\"filled\":%llu,\"margin_ms\":%.3f}",
                       device->instance_count, load.busy, (long long)load.waiting, (long long)load.running,
-                      (unsigned long long)load.runs, (unsigned long long)load.rows, (unsigned long long)load.filled);
+                      (unsigned long long)load.runs, (unsigned long long)load.rows, (unsigned long long)load.filled,
+                      load.margin_ms);
   }
 }
 
