@@ -1,55 +1,25 @@
 #include "serve/scheduler.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include <time.h>
 
 #include "base/clock.h"
 #include "base/thread.h"
-#include "base/try.h"
-#include "base/vector.h"
-#include "serve/serving_policy.h"
+#include "serve/line.h"
 
-enum { kOverShare = 10 };
 static const int64_t kLinger = 200000;       /* between looks at training that is to rest: nanoseconds */
 static const int64_t kPatience = 1000000000; /* when a request without a deadline is due after it came: nanoseconds */
 
-/* What waits for a device, in no order, and what the policy sees of it. */
-typedef struct line {
-  struct braid_serve_scheduler *scheduler;
-  braid_serve_device *device;
-  size_t index; /* of the device */
-  pthread_mutex_t lock;
-  pthread_cond_t changed;
-  braid_serve_request **waiting;
-  size_t count, capacity;
-  /* Of the last look: waiting requests in the policy's order, with their numbers, and one request of each group. */
-  struct seen {
-    braid_serve_waiting numbers;
-    braid_serve_request *request;
-  } * seen;
-  braid_serve_waiting *numbers;
-  braid_serve_request **groups;
-  size_t seen_count, room;
-  const braid_serve_tenant *holders[BRAID_SERVE_INSTANCES]; /* who has the instance alone; NULL: nobody */
-  size_t holds;                                             /* instances that somebody has alone */
-  int64_t free_ns[BRAID_SERVE_INSTANCES];                   /* when an instance is expected to be free; 0: it is */
-  double busy_ns;                                           /* of late, decaying by half each second */
-  int64_t busy_at_ns;
-  braid_serve_margin margin;
-  braid_serve_load load;
-} line;
-
 typedef struct worker {
-  line *line;
+  braid_serve_scheduler *scheduler;
+  braid_serve_line *line;
   size_t instance;
   braid_thread thread;
   bool started;
 } worker;
 
 struct braid_serve_scheduler {
-  line *lines;
+  braid_serve_line *lines;
   size_t line_count;
   worker *workers;
   size_t worker_count;
@@ -100,159 +70,18 @@ static void requests_finish(braid_serve_scheduler *scheduler, braid_serve_reques
   }
 }
 
-/* --- what the policy sees ------------------------------------------------------------------------------------------
- */
-static braid_serve_span forecast(const void *context, size_t group, int64_t rows) {
-  const line *l = context;
-  const braid_serve_request *like = l->groups[group];
-  braid_serve_times times = braid_serve_model_times(like->model, like, rows);
-  return (braid_serve_span){times.mean_ns, times.deviation_ns};
-}
-
-static int compare_seen(const void *a, const void *b) {
-  const struct seen *x = a, *y = b;
-  return braid_serve_before(&x->numbers, &y->numbers) ? -1 : braid_serve_before(&y->numbers, &x->numbers);
-}
-
-static braid_status make_room(line *l) {
-  if (l->room >= l->count) return BRAID_OK;
-  size_t room = 2 * l->count;
-  struct seen *seen = realloc(l->seen, room * sizeof *seen);
-  if (seen) l->seen = seen;
-  braid_serve_waiting *numbers = seen ? realloc(l->numbers, room * sizeof *numbers) : NULL;
-  if (numbers) l->numbers = numbers;
-  braid_serve_request **groups = numbers ? realloc(l->groups, room * sizeof *groups) : NULL;
-  if (!groups) return BRAID_NO_MEMORY;
-  l->groups = groups;
-  l->room = room;
-  return BRAID_OK;
-}
-
-/* A tenant that has used more than its share of the device of late comes behind those that have not. */
-static int rank_of(const line *l, const braid_serve_request *request, int64_t now) {
-  int priority = (int)request->tenant->config->priority;
-  if (request->priority > priority) priority = request->priority;
-  double allowed = request->tenant->config->share * 1e9 * (double)l->scheduler->worker_count; /* of all devices */
-  return priority + (braid_serve_tenant_recent(request->tenant, now) > allowed ? kOverShare : 0);
-}
-
-/* When a run has to end for the answer to be there in time; 0: no deadline. */
-static int64_t promised_ns(const braid_serve_request *request) {
-  return request->deadline_ns ? request->deadline_ns - (int64_t)(request->model->config->reserve_ms * 1e6) : 0;
-}
-
-/* Brings l->seen and l->numbers up to date: what an instance whose holder is `holder` may run. */
-static braid_status line_look(line *l, int64_t now, const braid_serve_tenant *holder) {
-  size_t groups = 0, count = 0;
-  BRAID_TRY(make_room(l));
-  for (size_t i = 0; i < l->count; i++) {
-    braid_serve_request *request = l->waiting[i];
-    size_t group = 0;
-    if (holder && request->tenant != holder) continue;
-    while (group < groups && !braid_serve_same_shapes(l->groups[group], request)) group++;
-    if (group == groups) l->groups[groups++] = request;
-    l->seen[count].request = request;
-    l->seen[count++].numbers = (braid_serve_waiting){
-        .arrived_ns = request->arrived_ns,
-        .deadline_ns = promised_ns(request),
-        .due_ns = request->due_ns,
-        .rank = rank_of(l, request, now),
-        .rows = request->rows,
-        .group = group,
-        .most_rows = request->model->max_batch,
-        .delay_ns = request->model->config->delay_ms * 1e6,
-    };
-  }
-  if (count > 1) qsort(l->seen, count, sizeof *l->seen, compare_seen);
-  for (size_t i = 0; i < count; i++) l->numbers[i] = l->seen[i].numbers;
-  l->seen_count = count;
-  return BRAID_OK;
-}
-
-static void line_take_out(line *l, const braid_serve_request *request) {
-  size_t at = 0;
-  while (l->waiting[at] != request) at++;
-  l->waiting[at] = l->waiting[--l->count];
-  l->load.waiting--;
-  l->load.waiting_rows -= request->rows;
-}
-
-/* --- admission -----------------------------------------------------------------------------------------------------
- */
-/* Under a power cap fewer instances run at a time: those that are free last decide when the next run can begin. */
-static size_t keep_latest(int64_t *free_ns, size_t count, size_t most) {
-  for (; count > most; count--) {
-    size_t earliest = 0;
-    for (size_t i = 1; i < count; i++)
-      if (free_ns[i] < free_ns[earliest]) earliest = i;
-    free_ns[earliest] = free_ns[count - 1];
-  }
-  return count;
-}
-
-/* Judges the request, which waits already. */
-static braid_serve_verdict line_admit(line *l, braid_serve_request *request, int64_t now) {
-  bool deadlines = false;
-  size_t newest = 0;
-  for (size_t i = 0; i < l->count && !deadlines; i++) deadlines = l->waiting[i]->deadline_ns != 0;
-  if (!deadlines) return BRAID_SERVE_DONE;
-  if (line_look(l, now, NULL) != BRAID_OK)
-    return braid_serve_refuse(request, BRAID_SERVE_FAILED, "%s", braid_error_detail());
-  int64_t free_ns[BRAID_SERVE_INSTANCES];
-  size_t instances = 0; /* that may run it */
-  for (size_t i = 0; i < l->device->instance_count; i++)
-    if (!l->holders[i] || l->holders[i] == request->tenant) free_ns[instances++] = l->free_ns[i];
-  instances = keep_latest(free_ns, instances, braid_serve_supply_fit(l->scheduler->supply, l->index));
-  while (l->seen[newest].request != request) newest++;
-  int64_t promised = l->numbers[newest].deadline_ns, earliest = free_ns[0];
-  for (size_t i = 1; i < instances; i++) earliest = free_ns[i] < earliest ? free_ns[i] : earliest;
-  int64_t margin = newest || earliest > now ? (int64_t)braid_serve_margin_now(&l->margin, now) : 0;
-  if (promised) l->numbers[newest].deadline_ns -= margin;
-  braid_serve_admission admission =
-      braid_serve_admit(l->numbers, l->count, newest, now, free_ns, instances, forecast, l);
-  request->predicted_ns = admission.end_ns ? admission.end_ns - now : 0;
-  if (admission.admitted) {
-    for (size_t i = newest + 1; i < l->count; i++)
-      l->seen[i].request->pushed |= l->numbers[i].rank > l->numbers[newest].rank;
-    return BRAID_SERVE_DONE;
-  }
-  if (!admission.end_ns)
-    return braid_serve_refuse(request, BRAID_SERVE_UNAVAILABLE, "%zu requests go before it: too many for a deadline",
-                              newest);
-  if (promised && admission.end_ns > promised - margin)
-    return braid_serve_refuse(
-        request, BRAID_SERVE_UNAVAILABLE,
-        "the deadline cannot be met: %.3f ms are left, and behind %zu requests it would take up to "
-        "%.3f ms, and %.3f ms are kept for forecasts that are wrong",
-        (double)(promised - now) * 1e-6, newest, (double)request->predicted_ns * 1e-6, (double)margin * 1e-6);
-  return braid_serve_refuse(request, BRAID_SERVE_UNAVAILABLE,
-                            "a request that was admitted before would miss its deadline for this one");
-}
-
-static line *line_of(braid_serve_scheduler *scheduler, const braid_serve_request *request) {
-  line *l = scheduler->lines;
+static braid_serve_line *line_of(braid_serve_scheduler *scheduler, const braid_serve_request *request) {
+  braid_serve_line *l = scheduler->lines;
   while (l->device != request->model->device) l++;
   return l;
 }
 
-static braid_serve_verdict line_enqueue(braid_serve_scheduler *scheduler, braid_serve_request *request) {
-  line *l = line_of(scheduler, request);
+static braid_serve_verdict enqueue(braid_serve_scheduler *scheduler, braid_serve_request *request) {
+  braid_serve_line *l = line_of(scheduler, request);
   pthread_mutex_lock(&l->lock);
-  braid_serve_verdict verdict = BRAID_SERVE_DONE;
-  braid_serve_request **waiting = braid_grow(NULL, l->waiting, l->count, &l->capacity, sizeof *waiting);
-  if (__atomic_load_n(&scheduler->closed, __ATOMIC_ACQUIRE)) {
-    verdict = braid_serve_refuse(request, BRAID_SERVE_UNAVAILABLE, "the daemon stops");
-  } else if (!waiting) {
-    verdict = braid_serve_refuse(request, BRAID_SERVE_FAILED, "no memory for one more request");
-  } else {
-    l->waiting = waiting;
-    waiting[l->count++] = request;
-    l->load.waiting++;
-    l->load.waiting_rows += request->rows;
-    verdict = line_admit(l, request, request->arrived_ns);
-    if (verdict != BRAID_SERVE_DONE) line_take_out(l, request);
-  }
-  if (waiting) l->waiting = waiting;
+  braid_serve_verdict verdict = __atomic_load_n(&scheduler->closed, __ATOMIC_ACQUIRE)
+                                    ? braid_serve_refuse(request, BRAID_SERVE_UNAVAILABLE, "the daemon stops")
+                                    : braid_serve_line_add(l, request);
   if (verdict == BRAID_SERVE_DONE && l->holds)
     pthread_cond_broadcast(&l->changed); /* not any thread may run it */
   else if (verdict == BRAID_SERVE_DONE)
@@ -269,67 +98,12 @@ void braid_serve_submit(braid_serve_scheduler *scheduler, braid_serve_request *r
   request->due_ns = request->deadline_ns ? request->deadline_ns : request->arrived_ns + kPatience;
   braid_serve_verdict verdict = braid_serve_model_check(request->model, request);
   if (verdict == BRAID_SERVE_DONE) verdict = braid_serve_tenant_enter(request->tenant, request);
-  if (verdict == BRAID_SERVE_DONE) verdict = line_enqueue(scheduler, request);
+  if (verdict == BRAID_SERVE_DONE) verdict = enqueue(scheduler, request);
   if (verdict != BRAID_SERVE_DONE) request_finish(scheduler, request, 0);
 }
 
 /* --- runs ----------------------------------------------------------------------------------------------------------
  */
-/* How the request, which has ended or will not run, kept its deadline. The line is locked. */
-static void note_margin(line *l, const braid_serve_request *request, int64_t now) {
-  if (!request->deadline_ns || request->pushed) return;
-  if (request->verdict != BRAID_SERVE_DONE && request->verdict != BRAID_SERVE_LATE) return;
-  double late = request->verdict == BRAID_SERVE_LATE ? 0 : (double)(now - promised_ns(request));
-  bool missed = request->verdict == BRAID_SERVE_LATE || late > 0;
-  double mean = braid_serve_model_times(request->model, request, request->rows).mean_ns;
-  braid_serve_margin_note(&l->margin, now, missed, late, mean);
-}
-
-/* Takes out what cannot be in time any more, and returns it, linked. */
-static braid_serve_request *take_late(line *l, int64_t now) {
-  braid_serve_request *late = NULL;
-  size_t kept = 0;
-  for (size_t i = 0; i < l->seen_count; i++) {
-    braid_serve_request *request = l->seen[i].request;
-    if (!braid_serve_is_late(&l->numbers[i], now, forecast, l)) {
-      l->seen[kept] = l->seen[i];
-      l->numbers[kept++] = l->numbers[i];
-      continue;
-    }
-    braid_serve_refuse(request, BRAID_SERVE_LATE, "%.3f ms before its deadline a run could not end in time any more",
-                       (double)(request->deadline_ns - now) * 1e-6);
-    note_margin(l, request, now);
-    request->next = late;
-    late = request;
-  }
-  l->seen_count = kept;
-  for (braid_serve_request *request = late; request; request = request->next) line_take_out(l, request);
-  return late;
-}
-
-/* Links the requests of the choice, and says of each why it runs now. */
-static braid_serve_request *take_chosen(line *l, const braid_serve_choice *choice, int64_t now) {
-  braid_serve_request *first = NULL, **link = &first;
-  size_t waiting = l->count;
-  for (size_t i = 0; i < choice->count; i++) {
-    braid_serve_request *request = l->seen[choice->members[i]].request;
-    const braid_serve_waiting *numbers = &l->numbers[choice->members[i]];
-    request->started_ns = now;
-    request->why = (braid_serve_why){.waiting = waiting,
-                                     .together = choice->count,
-                                     .rows = choice->rows,
-                                     .rank = numbers->rank % kOverShare,
-                                     .along = i > 0,
-                                     .over_share = numbers->rank > kOverShare,
-                                     .device = l->device->config->name};
-    *link = request;
-    link = &request->next;
-    *link = NULL;
-    line_take_out(l, request);
-  }
-  return first;
-}
-
 /* Takes out those whose clients have gone. */
 static braid_serve_request *drop_gone(braid_serve_request **requests) {
   braid_serve_request *gone = NULL;
@@ -355,7 +129,7 @@ static bool run_rows(worker *w, braid_serve_request *requests, int64_t rows) {
   bool judged = true;
   if (braid_serve_plan_get(model, requests, model->batched ? braid_serve_model_batch(model, rows) : 1, &plan) ==
       BRAID_SERVE_DONE) {
-    judged = braid_serve_plan_run(model, plan, w->instance, requests, &w->line->scheduler->stop);
+    judged = braid_serve_plan_run(model, plan, w->instance, requests, &w->scheduler->stop);
     braid_serve_plan_drop(model, plan);
     __atomic_fetch_add(&model->statistics->runs, 1, __ATOMIC_RELAXED);
   } else {
@@ -383,7 +157,7 @@ static void wake_all(braid_serve_scheduler *scheduler) {
   }
 }
 
-static void wait_for_change(line *l, int64_t wake_ns) {
+static void wait_for_change(braid_serve_line *l, int64_t wake_ns) {
   if (!wake_ns) {
     pthread_cond_wait(&l->changed, &l->lock);
     return;
@@ -392,44 +166,31 @@ static void wait_for_change(line *l, int64_t wake_ns) {
   (void)pthread_cond_timedwait(&l->changed, &l->lock, &until);
 }
 
-/* Refuses all that waits, linked. */
-static braid_serve_request *take_all(line *l) {
-  braid_serve_request *ended = NULL;
-  while (l->count) {
-    braid_serve_request *request = l->waiting[0];
-    braid_serve_refuse(request, BRAID_SERVE_UNAVAILABLE, "the daemon stops; the request was still waiting");
-    line_take_out(l, request);
-    request->next = ended;
-    ended = request;
-  }
-  return ended;
-}
-
 /* What is to run now, or NULL and when to look again (0: when something changes). *ended: what is late. */
 static braid_serve_request *begin_run(worker *w, int64_t now, int64_t *wake, braid_serve_request **ended) {
-  line *l = w->line;
-  braid_serve_supply *supply = l->scheduler->supply;
+  braid_serve_line *l = w->line;
+  braid_serve_supply *supply = w->scheduler->supply;
   *wake = 0;
-  if (l->count && line_look(l, now, l->holders[w->instance]) != BRAID_OK) {
+  if (l->count && braid_serve_line_look(l, now, l->holders[w->instance]) != BRAID_OK) {
     *wake = now + 10000000; /* no memory to look with: later */
     return NULL;
   }
-  if (l->count) *ended = take_late(l, now);
+  if (l->count) *ended = braid_serve_line_take_late(l, now);
   braid_serve_choice choice = {0};
-  if (l->count) choice = braid_serve_choose(l->numbers, l->seen_count, now, forecast, l);
+  if (l->count) choice = braid_serve_choose(l->numbers, l->seen_count, now, braid_serve_line_forecast, l);
   *wake = choice.wake_ns;
   if (!choice.count) {
     if (braid_serve_supply_has_cap(supply)) braid_serve_supply_withdraw(supply, l->index);
     return NULL;
   }
   const braid_serve_waiting *first = &l->numbers[choice.members[0]];
-  bool lingers = braid_serve_supply_has_cap(supply) && braid_serve_harvest_lingers(l->scheduler->harvest);
+  bool lingers = braid_serve_supply_has_cap(supply) && braid_serve_harvest_lingers(w->scheduler->harvest);
   if (!braid_serve_supply_begin(supply, l->index, first->rank, first->due_ns)) {
     if (lingers) *wake = now + kLinger;
     return NULL;
   }
-  braid_serve_span span = forecast(l, first->group, choice.rows);
-  braid_serve_request *run = take_chosen(l, &choice, now);
+  braid_serve_span span = braid_serve_line_forecast(l, first->group, choice.rows);
+  braid_serve_request *run = braid_serve_line_take(l, &choice, now);
   l->free_ns[w->instance] = now + (int64_t)span.mean_ns;
   l->load.running++;
   if (l->count) pthread_cond_broadcast(&l->changed); /* what is left may be for an instance that sleeps */
@@ -437,14 +198,14 @@ static braid_serve_request *begin_run(worker *w, int64_t now, int64_t *wake, bra
 }
 
 /* What an instance used is free; under a cap whoever waits for that, on any device, looks again. No lock is held. */
-static void give_power_back(line *l, int64_t ran_ns) {
-  braid_serve_scheduler *scheduler = l->scheduler;
-  braid_serve_supply_end(scheduler->supply, l->index, ran_ns);
+static void give_power_back(worker *w, int64_t ran_ns) {
+  braid_serve_scheduler *scheduler = w->scheduler;
+  braid_serve_supply_end(scheduler->supply, w->line->index, ran_ns);
   if (braid_serve_supply_has_cap(scheduler->supply)) wake_all(scheduler);
 }
 
 static void run_together(worker *w, braid_serve_request *requests) {
-  line *l = w->line;
+  braid_serve_line *l = w->line;
   braid_serve_model *model = requests->model;
   int64_t rows = 0, began = requests->started_ns;
   for (const braid_serve_request *request = requests; request; request = request->next) rows += request->rows;
@@ -460,26 +221,27 @@ static void run_together(worker *w, braid_serve_request *requests) {
   l->load.filled += (uint64_t)(batch > rows ? batch - rows : 0);
   l->busy_ns = l->busy_ns * exp2(-1e-9 * (double)(now - l->busy_at_ns)) + (double)took;
   l->busy_at_ns = now;
-  for (const braid_serve_request *request = requests; request; request = request->next) note_margin(l, request, now);
+  for (const braid_serve_request *request = requests; request; request = request->next)
+    braid_serve_line_note(l, request, now);
   pthread_mutex_unlock(&l->lock);
-  give_power_back(l, took);
+  give_power_back(w, took);
   while (requests) { /* whoever has its answer may free the request */
     braid_serve_request *request = requests;
     requests = request->next;
     request->next = NULL;
-    request_finish(l->scheduler, request, (int64_t)((double)took * (double)request->rows / (double)(rows ? rows : 1)));
+    request_finish(w->scheduler, request, (int64_t)((double)took * (double)request->rows / (double)(rows ? rows : 1)));
   }
 }
 
 /* The next run, or NULL: the daemon stops. The line is locked; not while requests are finished. */
 static braid_serve_request *next_run(worker *w) {
-  line *l = w->line;
+  braid_serve_line *l = w->line;
   for (;;) {
     int64_t wake = 0;
-    if (!l->count && __atomic_load_n(&l->scheduler->closed, __ATOMIC_ACQUIRE)) return NULL;
+    if (!l->count && __atomic_load_n(&w->scheduler->closed, __ATOMIC_ACQUIRE)) return NULL;
     braid_serve_request *run = NULL, *ended = NULL;
-    if (__atomic_load_n(&l->scheduler->stop, __ATOMIC_ACQUIRE))
-      ended = take_all(l);
+    if (__atomic_load_n(&w->scheduler->stop, __ATOMIC_ACQUIRE))
+      ended = braid_serve_line_take_all(l);
     else
       run = begin_run(w, braid_now_ns(), &wake, &ended);
     if (!ended && !run) {
@@ -488,10 +250,10 @@ static braid_serve_request *next_run(worker *w) {
     }
     bool begun = run != NULL;
     pthread_mutex_unlock(&l->lock);
-    requests_finish(l->scheduler, ended);
-    requests_finish(l->scheduler, drop_gone(&run));
+    requests_finish(w->scheduler, ended);
+    requests_finish(w->scheduler, drop_gone(&run));
     if (run) return run;
-    if (begun) give_power_back(l, 0);
+    if (begun) give_power_back(w, 0);
     pthread_mutex_lock(&l->lock);
     if (begun) l->load.running--;
     l->free_ns[w->instance] = 0;
@@ -512,16 +274,6 @@ static void *worker_main(void *context) {
 
 /* --- life ----------------------------------------------------------------------------------------------------------
  */
-static void line_init(line *l, braid_serve_scheduler *scheduler, braid_serve_device *device, size_t index) {
-  pthread_condattr_t monotonic;
-  *l = (line){.scheduler = scheduler, .device = device, .index = index, .busy_at_ns = braid_now_ns()};
-  pthread_mutex_init(&l->lock, NULL);
-  pthread_condattr_init(&monotonic);
-  pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-  pthread_cond_init(&l->changed, &monotonic);
-  pthread_condattr_destroy(&monotonic);
-}
-
 braid_status braid_serve_scheduler_create(braid_serve_device *devices, size_t device_count, braid_serve_supply *supply,
                                           braid_serve_harvest *harvest, braid_serve_scheduler **out) {
   *out = NULL;
@@ -536,10 +288,10 @@ braid_status braid_serve_scheduler_create(braid_serve_device *devices, size_t de
   braid_status status = scheduler->lines && scheduler->workers ? BRAID_OK : BRAID_NO_MEMORY;
   if (status == BRAID_OK) status = braid_serve_decisions_create(&scheduler->decisions);
   for (size_t i = 0; i < device_count && status == BRAID_OK; i++) {
-    line_init(&scheduler->lines[scheduler->line_count++], scheduler, &devices[i], i);
+    braid_serve_line_init(&scheduler->lines[scheduler->line_count++], &devices[i], i, workers, supply);
     for (size_t k = 0; k < devices[i].instance_count && status == BRAID_OK; k++) {
       worker *w = &scheduler->workers[scheduler->worker_count++];
-      *w = (worker){.line = &scheduler->lines[i], .instance = k};
+      *w = (worker){.scheduler = scheduler, .line = &scheduler->lines[i], .instance = k};
       status = braid_thread_start(&w->thread, "braid-serve", worker_main, w);
       w->started = status == BRAID_OK;
     }
@@ -581,15 +333,7 @@ void braid_serve_scheduler_end(braid_serve_scheduler *scheduler, int64_t grace_n
 void braid_serve_scheduler_destroy(braid_serve_scheduler *scheduler) {
   if (!scheduler) return;
   braid_serve_scheduler_end(scheduler, 0);
-  for (size_t i = 0; i < scheduler->line_count; i++) {
-    line *l = &scheduler->lines[i];
-    braid_free(NULL, l->waiting);
-    free(l->seen);
-    free(l->numbers);
-    free(l->groups);
-    pthread_mutex_destroy(&l->lock);
-    pthread_cond_destroy(&l->changed);
-  }
+  for (size_t i = 0; i < scheduler->line_count; i++) braid_serve_line_deinit(&scheduler->lines[i]);
   braid_serve_decisions_destroy(scheduler->decisions);
   braid_free(NULL, scheduler->lines);
   braid_free(NULL, scheduler->workers);
@@ -600,7 +344,7 @@ void braid_serve_scheduler_destroy(braid_serve_scheduler *scheduler) {
  */
 braid_serve_verdict braid_serve_hold(braid_serve_scheduler *scheduler, size_t device, const braid_serve_tenant *tenant,
                                      size_t count, size_t *out_held) {
-  line *l = &scheduler->lines[device];
+  braid_serve_line *l = &scheduler->lines[device];
   size_t instances = l->device->instance_count, own = 0;
   pthread_mutex_lock(&l->lock);
   for (size_t i = 0; i < instances; i++) own += l->holders[i] == tenant;
@@ -622,7 +366,7 @@ braid_serve_verdict braid_serve_hold(braid_serve_scheduler *scheduler, size_t de
 
 void braid_serve_unhold(braid_serve_scheduler *scheduler, size_t device, const braid_serve_tenant *tenant,
                         size_t count) {
-  line *l = &scheduler->lines[device];
+  braid_serve_line *l = &scheduler->lines[device];
   pthread_mutex_lock(&l->lock);
   for (size_t i = 0; i < l->device->instance_count && count; i++) {
     if (l->holders[i] != tenant) continue;
@@ -635,7 +379,7 @@ void braid_serve_unhold(braid_serve_scheduler *scheduler, size_t device, const b
 }
 
 braid_serve_load braid_serve_scheduler_load(braid_serve_scheduler *scheduler, size_t device) {
-  line *l = &scheduler->lines[device];
+  braid_serve_line *l = &scheduler->lines[device];
   pthread_mutex_lock(&l->lock);
   braid_serve_load load = l->load;
   load.margin_ms = 1e-6 * braid_serve_margin_now(&l->margin, braid_now_ns());
