@@ -17,7 +17,7 @@ struct braid_client_harvest {
   braid_wire_gate *gate;
 };
 
-static braid_client_status ask(braid_client *client, uint32_t memory) {
+static braid_client_status harvest_ask(braid_client *client, uint32_t memory) {
   client_ticket ticket;
   braid_wire_put_number(client_begin(client, BRAID_WIRE_HARVEST, &ticket), memory, 4);
   return client_finish(client, &ticket);
@@ -31,7 +31,7 @@ braid_client_status braid_client_harvest_begin(braid_client *client, braid_clien
   braid_client_status status = braid_client_memory_create(client, GATE_BYTES, &harvest->memory);
   if (status == BRAID_CLIENT_OK) {
     harvest->gate = braid_client_memory_data(harvest->memory);
-    status = ask(client, client_memory_number(harvest->memory));
+    status = harvest_ask(client, client_memory_number(harvest->memory));
   }
   if (status == BRAID_CLIENT_OK) {
     *out = harvest;
@@ -44,12 +44,12 @@ braid_client_status braid_client_harvest_begin(braid_client *client, braid_clien
 
 void braid_client_harvest_end(braid_client_harvest *harvest) {
   if (!harvest) return;
-  (void)ask(harvest->client, 0); /* a connection that is lost harvests nothing */
+  (void)harvest_ask(harvest->client, 0); /* a connection that is lost harvests nothing */
   braid_client_memory_destroy(harvest->memory);
   free(harvest);
 }
 
-static void sleep_on(uint32_t *word, int64_t ms) {
+static void gate_sleep(uint32_t *word, int64_t ms) {
   struct timespec time = {ms / 1000, (long)(ms % 1000) * 1000000};
   (void)syscall(SYS_futex, word, FUTEX_WAIT, 0, &time, NULL, 0); /* between processes */
 }
@@ -74,6 +74,6 @@ braid_client_status braid_client_harvest_wait(braid_client_harvest *harvest, int
       return client_fail(BRAID_CLIENT_LOST, "the daemon has closed the connection");
     int64_t left = deadline < 0 ? SLICE_MS : deadline - client_now_ms();
     if (left <= 0) return client_fail(BRAID_CLIENT_TIMEOUT, "the daemon's devices were not idle");
-    sleep_on(&gate->open, left < SLICE_MS ? left : SLICE_MS);
+    gate_sleep(&gate->open, left < SLICE_MS ? left : SLICE_MS);
   }
 }
