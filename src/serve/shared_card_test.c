@@ -1,5 +1,5 @@
-/* A shared card in virtual time, random tenants and jobs: no core is ever given twice, what runs keeps a core, who waits
- * for long is served, tenants' own cores are theirs, and every job ends. */
+/* A shared card in virtual time, random tenants and jobs: no core is ever given twice, what runs keeps a core, who
+ * waits for long is served, tenants' own cores are theirs, and every job ends. */
 #include "serve/shared_card.h"
 
 #include <math.h>
@@ -320,8 +320,8 @@ static void test_refused(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_elastic),   cmocka_unit_test(test_starvation),
-                                     cmocka_unit_test(test_public),    cmocka_unit_test(test_untouched),
-                                     cmocka_unit_test(test_shares),    cmocka_unit_test(test_refused)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_elastic), cmocka_unit_test(test_starvation),
+                                     cmocka_unit_test(test_public),  cmocka_unit_test(test_untouched),
+                                     cmocka_unit_test(test_shares),  cmocka_unit_test(test_refused)};
   return skip_run_group_tests(tests, NULL, NULL);
 }
