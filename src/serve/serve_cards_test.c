@@ -171,6 +171,19 @@ static void test_private(void **state) {
   serve_expect(server, "GET", "/v2/braid/decisions", "Authorization: Bearer a\r\n", "", 200, "tokens; ");
   serve_expect(server, "GET", "/v2/models/long", "Authorization: Bearer a\r\n", "", 200, "on 1 to 16 cores in");
   assert_true(server->devices[0].card->busy == 0 && server->devices[0].card->switches > 0);
+  serve_expect(server, "GET", "/v2/braid/status", "Authorization: Bearer a\r\n", "", 200,
+               "\"cards\":[{\"device\":\"card\",\"design\":\"cnn-16x512\",\"mode\":\"private\",\"cores\":16");
+  serve_expect(server, "GET", "/v2/braid/status", "Authorization: Bearer b\r\n", "", 200,
+               "\"braid-overlay-command-submissions\":\"65\"");
+  serve_expect(server, "GET", "/metrics", "Authorization: Bearer a\r\n", "", 200,
+               "braid_card_command_completions_total{device=\"card\",tenant=\"cid\"} 40\n");
+  serve_expect(server, "GET", "/metrics", "Authorization: Bearer a\r\n", "", 200,
+               "\nbraid_card_cores_in_use{device=\"card\"} 0\n");
+  serve_expect(server, "GET", "/v2/braid/fdinfo", "Authorization: Bearer a\r\n", "", 200,
+               "braid-overlay-tenant:\tcid\ndrm-driver:\tbraid-overlay\ndrm-client-id:\t2\n");
+  serve_answer own = serve_ask(server, "GET", "/v2/braid/fdinfo", "Authorization: Bearer b\r\n", "", 0);
+  assert_true(strstr(own.body, "tenant:\tbob\n") && !strstr(own.body, "tenant:\tcid\n"));
+  free(own.body);
   braid_client *ann = wire_connect(wire_address(), "a");
   braid_client_cores cores;
   expect(braid_client_request_cores(ann, "card", 1, &cores), BRAID_CLIENT_INVALID, "among all runs");
