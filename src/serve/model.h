@@ -11,7 +11,7 @@
 
 #include "braid/graph.h"
 #include "braid/machine.h"
-#include "serve/packaged.h"
+#include "serve/card/packaged.h"
 #include "serve/request.h"
 #include "serve/serving_config.h"
 

@@ -1,5 +1,5 @@
 /* What the files of a served model share: model.c (loading, ports), model_plan.c (plans and runs), model_trial.c,
- * model_card.c (packages on a card). */
+ * card/model_card.c (packages on a card). */
 #ifndef BRAID_SERVE_MODEL_PARTS_H
 #define BRAID_SERVE_MODEL_PARTS_H
 

@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #include "braid/tensor.h"
-#include "serve/shared_card.h"
+#include "serve/card/shared_card.h"
 
 typedef struct braid_serve_model braid_serve_model;
 typedef struct braid_serve_tenant braid_serve_tenant;

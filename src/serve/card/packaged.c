@@ -1,4 +1,4 @@
-#include "serve/packaged.h"
+#include "serve/card/packaged.h"
 
 #include <string.h>
 

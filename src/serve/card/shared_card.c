@@ -1,4 +1,4 @@
-#include "serve/shared_card.h"
+#include "serve/card/shared_card.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* A shared card in virtual time, random tenants and jobs: no core is ever given twice, what runs keeps a core, who
  * waits for long is served, tenants' own cores are theirs, and every job ends. */
-#include "serve/shared_card.h"
+#include "serve/card/shared_card.h"
 
 #include <math.h>
 
