@@ -58,7 +58,8 @@ braid_serve_request *braid_serve_line_take_all(braid_serve_line *line);
 /* How a request that has ended kept its deadline. */
 void braid_serve_line_note(braid_serve_line *line, const braid_serve_request *request, int64_t now_ns);
 
-/* --- of a card (card/card_line.c, card/model_card.c) --------------------------------------------------------------------------
+/* --- of a card (card/card_line.c, card/model_card.c)
+ * --------------------------------------------------------------------------
  */
 /* How many cores what runs and what waits is to have. */
 braid_status braid_serve_line_decide(braid_serve_line *line, int64_t now_ns);

@@ -4,6 +4,7 @@
 #include <pthread.h>
 
 #include "overlay/compiler/compiler_fixture.h"
+#include "overlay/networks.h"
 #include "overlay/reference.h"
 #include "serve/wire/wire_check.h"
 
@@ -304,6 +305,79 @@ static void test_public_flood(void **state) {
   braid_server_destroy(server, 0);
 }
 
+/* --- ONNX ----------------------------------------------------------------------------------------------------------
+ */
+enum { kChannels = 4, kSide = 6, kPixels = kChannels * kSide * kSide, kResults = 8 * kSide * kSide };
+
+static net_map point_conv(net_builder *b, net_map x, int outputs) {
+  int64_t dims[4] = {outputs, x.channels, 1, 1};
+  braid_value_id inputs[2] = {x.value, net_weights(b, 4, dims, 127, -7, BRAID_I8)};
+  net_map y = {net_node(b, "Conv", inputs, 2, NULL), outputs, x.rows, x.columns, x.exponent - 7};
+  return net_quantize(b, y.value, y, -3);
+}
+
+/* Two convolutions of a batch that is open, as a file; `numbers` become what the CPU's kernels compute of them. */
+static void save_onnx(const char *path, const float *input, float *numbers) {
+  net_builder b = {.state = 99, .batch = 1};
+  net_map x = {-1, kChannels, kSide, kSide, 0};
+  braid_session *session;
+  braid_desc desc;
+  net_ok(braid_graph_create(NULL, "two", &b.graph));
+  net_ok(braid_desc_init(&desc, BRAID_F32, 4, (int64_t[]){1, kChannels, kSide, kSide}));
+  net_ok(braid_graph_add_input(b.graph, "x", &desc, &x.value));
+  x = point_conv(&b, point_conv(&b, net_quantize(&b, x.value, x, -4), 16), 8);
+  net_ok(braid_graph_add_output(b.graph, x.value));
+  net_ok(braid_resolve(b.graph));
+  net_ok(braid_model_save_onnx(b.graph, path));
+  net_ok(braid_session_create(b.graph, NULL, &session));
+  net_ok(braid_session_run(session, (const void *[]){input}, (void *[]){numbers}));
+  braid_session_destroy(session);
+  braid_graph_destroy(b.graph);
+}
+
+static void expect_numbers(braid_client *client, uint64_t handle, const float *input, const float *wanted) {
+  braid_client_tensor tensor = {.name = "x",
+                                .dtype = BRAID_CLIENT_F32,
+                                .rank = 4,
+                                .dims = {1, kChannels, kSide, kSide},
+                                .data = input,
+                                .bytes = kPixels * sizeof *input};
+  braid_client_launch_options options = {
+      .model = handle ? NULL : "two", .compiled = handle, .inputs = &tensor, .input_count = 1};
+  braid_client_call *call;
+  size_t count;
+  expect(braid_client_launch(client, &options, &call), BRAID_CLIENT_OK, NULL);
+  const braid_client_tensor *outputs = braid_client_outputs(call, &count);
+  assert_true(count == 1 && outputs[0].rank == 4 && outputs[0].bytes == kResults * sizeof *wanted);
+  assert_memory_equal(outputs[0].data, wanted, outputs[0].bytes);
+  braid_client_release(call);
+}
+
+static void test_onnx(void **state) {
+  (void)state;
+  char text[1024], path[160];
+  float image_of[kPixels], wanted[kResults];
+  for (int i = 0; i < kPixels; i++) image_of[i] = (float)((i * 37) % 101 - 50) / 16;
+  snprintf(path, sizeof path, "%s/two.onnx", folder);
+  save_onnx(path, image_of, wanted);
+  snprintf(text, sizeof text,
+           "devices:\n  - {name: card, device: overlay, cores: private}\nmodels:\n  - {name: two, path: %s}\n", path);
+  braid_server *server = wire_start(text);
+  braid_client *client = wire_connect(wire_address(), NULL);
+  expect_numbers(client, 0, image_of, wanted);
+  FILE *file = fopen(path, "rb");
+  char *onnx = malloc(1 << 20);
+  size_t bytes = fread(onnx, 1, 1 << 20, file);
+  fclose(file);
+  braid_client_model *model;
+  expect(braid_client_compile(client, "mine", onnx, bytes, "card", 0, &model), BRAID_CLIENT_OK, NULL);
+  expect_numbers(client, model->handle, image_of, wanted);
+  free(model);
+  free(onnx);
+  braid_client_close(client);
+  braid_server_destroy(server, 0);
+}
+
 /* --- what does not fit ---------------------------------------------------------------------------------------------
  */
 static void test_broken(void **state) {
@@ -354,6 +428,7 @@ static void test_too_many(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_private), cmocka_unit_test(test_inputs),
                                      cmocka_unit_test(test_public),  cmocka_unit_test(test_public_flood),
-                                     cmocka_unit_test(test_broken),  cmocka_unit_test(test_too_many)};
+                                     cmocka_unit_test(test_onnx),    cmocka_unit_test(test_broken),
+                                     cmocka_unit_test(test_too_many)};
   return skip_run_group_tests(tests, prepare, clean_up);
 }

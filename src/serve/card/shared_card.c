@@ -91,7 +91,7 @@ static int count_cores(uint64_t cores) {
   return __builtin_popcountll(cores);
 }
 
-static uint64_t lowest(uint64_t cores, int count) {
+static uint64_t cores_lowest(uint64_t cores, int count) {
   uint64_t some = 0;
   for (; count > 0 && cores; count--) {
     some |= cores & -cores;
@@ -109,13 +109,13 @@ static uint64_t cores_of(const braid_serve_card *card, const void *tenant) {
 }
 
 /* No core is ever given twice. */
-static void take(braid_serve_card *card, braid_serve_card_job *job, uint64_t cores) {
+static void cores_take(braid_serve_card *card, braid_serve_card_job *job, uint64_t cores) {
   BRAID_ASSERT(!(card->busy & cores) && !(job->cores & cores));
   card->busy |= cores;
   job->cores |= cores;
 }
 
-static void give_back(braid_serve_card *card, braid_serve_card_job *job, uint64_t cores) {
+static void cores_give_back(braid_serve_card *card, braid_serve_card_job *job, uint64_t cores) {
   BRAID_ASSERT((card->busy & cores) == cores && (job->cores & cores) == cores);
   card->busy &= ~cores;
   job->cores &= ~cores;
@@ -153,7 +153,7 @@ static void job_enter(braid_serve_card *card, braid_serve_card_job *job, int64_t
 }
 
 /* As the policy sees it. A deadline is as far away, by the card's clock, as it was when the job came. */
-static braid_share_job show(const braid_serve_card *card, braid_serve_card_job *job) {
+static braid_share_job job_show(const braid_serve_card *card, braid_serve_card_job *job) {
   double allowed = job->deadline_ns ? (double)(job->deadline_ns - job->arrived_ns) * 1e-9 / card->pace : INFINITY;
   int cores = count_cores(job->cores);
   double waited = card->clock - job->arrived - job->seconds;
@@ -213,7 +213,7 @@ static braid_status decide_elastic(braid_serve_card *card, braid_serve_card_job 
   for (size_t i = 0; i < waits; i++) job_enter(card, waiting[i], now_ns);
   for (size_t i = 0; i < count; i++) card->order[i] = i < waits ? waiting[i] : card->running[i - waits];
   if (count > 1) qsort(card->order, count, sizeof *card->order, compare_jobs);
-  for (size_t i = 0; i < count; i++) card->view[i] = show(card, card->order[i]);
+  for (size_t i = 0; i < count; i++) card->view[i] = job_show(card, card->order[i]);
   memset(card->answers, 0, count * sizeof *card->answers);
   const braid_share_view view = {.now = card->clock,
                                  .cores = card->cores,
@@ -276,7 +276,7 @@ size_t braid_serve_card_next(const braid_serve_card *card, braid_serve_card_job 
 int braid_serve_card_begin(braid_serve_card *card, braid_serve_card_job *job, int64_t now_ns) {
   BRAID_ASSERT(card->running_count < card->runs && !job->cores);
   (void)braid_serve_card_clock(card, now_ns);
-  take(card, job, lowest(cores_of(card, job->tenant) & ~card->busy, job->target));
+  cores_take(card, job, cores_lowest(cores_of(card, job->tenant) & ~card->busy, job->target));
   job->begun_with = count_cores(job->cores);
   card->running[card->running_count++] = job;
   card->stale = true;
@@ -297,11 +297,12 @@ int braid_serve_card_place(braid_serve_card *card, braid_serve_card_job *job, do
   job_account(card, job, seconds);
   job->progress = progress;
   uint64_t before = job->cores, may = cores_of(card, job->tenant), own = before & may;
-  if (!own && !(may & ~card->busy)) own = lowest(before, 1); /* all were given away: one stays until the run ends */
-  uint64_t keep = lowest(own, job->target);
-  uint64_t more = lowest(may & ~card->busy, job->target - count_cores(keep));
-  give_back(card, job, before & ~keep);
-  take(card, job, more);
+  if (!own && !(may & ~card->busy))
+    own = cores_lowest(before, 1); /* all were given away: one stays until the run ends */
+  uint64_t keep = cores_lowest(own, job->target);
+  uint64_t more = cores_lowest(may & ~card->busy, job->target - count_cores(keep));
+  cores_give_back(card, job, before & ~keep);
+  cores_take(card, job, more);
   *given_back = before & ~keep;
   if (job->cores != before) {
     braid_share_counters *counters = counters_of(card, job->tenant);
@@ -323,7 +324,7 @@ void braid_serve_card_end(braid_serve_card *card, braid_serve_card_job *job, bra
   (void)braid_serve_card_clock(card, now_ns);
   while (card->running[at] != job) at++;
   card->running[at] = card->running[--card->running_count];
-  give_back(card, job, job->cores);
+  cores_give_back(card, job, job->cores);
   card->stale = true;
   counters->command_completions += kind == BRAID_SERVE_CARD_DONE;
   counters->errors += kind == BRAID_SERVE_CARD_ERROR;
@@ -361,7 +362,7 @@ bool braid_serve_card_hold(braid_serve_card *card, const void *tenant, int count
   nobodys &= ~card->busy;
   if (card->elastic || count < 1 || count > count_cores(nobodys)) return false;
   if (!braid_serve_card_held(card, tenant) && tenants >= card->runs) return false;
-  uint64_t given = lowest(nobodys, count);
+  uint64_t given = cores_lowest(nobodys, count);
   for (int c = 0; c < card->cores; c++)
     if (given >> c & 1) card->holders[c] = tenant;
   card->stale = true;
