@@ -87,6 +87,7 @@ static void consider(const adder *a, size_t model, double wanted, size_t node, o
   double left = fmax(0, p->most_busy - a->state->nodes[node].busy) / cost, rate = fmin(wanted, left);
   if (wanted > 0 && rate < fmin(wanted, kWorth * p->most_busy / cost)) return;
   if (wanted <= 0) rate = 1;
+  if (a->how.filled && wanted > 0) rate = left;
   braid_cluster_watts w = braid_cluster_node_watts(view, node);
   if (a->how.by_peak) {
     if (asleep) price = (w.busy - w.asleep) / rate;
@@ -187,7 +188,8 @@ braid_status braid_cluster_state_add(braid_cluster_state *state, braid_cluster_a
     for (size_t k = 0; k < p->kind_count; k++) a.asleep_at[k] = view->kind_begin[k];
     for (size_t i = 0; i < p->node_count; i++)
       if (state->nodes[i].models) room_push(&a, p->nodes[i].kind, i);
-    for (size_t i = 0; status == BRAID_OK && i < p->model_count; i++) status = add_model(&a, view->order[i]);
+    for (size_t i = 0; status == BRAID_OK && i < p->model_count; i++)
+      status = add_model(&a, view->order[(how.first + i) % p->model_count]);
   }
   braid_free(view->allocator, a.rooms);
   braid_free(view->allocator, a.room_count);

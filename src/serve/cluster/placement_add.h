@@ -7,6 +7,8 @@
 typedef struct braid_cluster_adding {
   bool by_peak;  /* the fewest watts at most, for a cap that leaves too little; else the fewest joules */
   size_t except; /* no model is put on this node; NONE: on any */
+  bool filled;   /* as if others filled the rest of a node that wakes */
+  size_t first;  /* the model of view->order that is the first; those before it are the last */
 } braid_cluster_adding;
 
 /* For each model, the hardest first: replicas up to its least, and until its load has a place or nothing more fits.

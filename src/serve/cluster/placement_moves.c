@@ -51,23 +51,24 @@ static void count_kept(change *c) {
   }
 }
 
-/* The next replica from *at on that goes: for being lost, or for any other reason. NONE: no more. */
-static size_t next_gone(const change *c, size_t *at, bool lost) {
+/* The next replica from *at on that goes for this reason. NONE: no more. */
+static size_t next_gone(const change *c, size_t *at, braid_cluster_reason reason) {
   const braid_cluster_problem *p = c->state->view->problem;
   for (; *at < c->present_end; (*at)++) {
     size_t node = p->present[*at].node;
-    if (is_planned(c, node) || !p->nodes[node].alive != lost) continue;
+    if (is_planned(c, node) || c->reasons[*at] != reason) continue;
     (*at)++;
     return node;
   }
   return NONE;
 }
 
-/* Loads: each takes the place of one that is lost, then makes up for the least, then stands for one that goes. */
+/* Loads: each takes the place of one that is lost, then of one that another node is better for, then makes up for the
+ * least. */
 static void write_loads(const change *c, braid_cluster_move *moves, size_t *count) {
   const braid_cluster_problem *p = c->state->view->problem;
   const braid_cluster_model *m = &p->models[c->model];
-  size_t lost_at = c->present, gone_at = c->present, have = c->kept;
+  size_t lost_at = c->present, spare_at = c->present, have = c->kept;
   for (size_t i = c->planned; i < c->planned_end; i++) {
     size_t node = c->plan->replicas[i].node;
     if (braid_cluster_find_present(c->state->view, c->model, node) != NONE) continue;
@@ -76,19 +77,19 @@ static void write_loads(const change *c, braid_cluster_move *moves, size_t *coun
                                  .model = c->model,
                                  .node = node,
                                  .bytes = m->memory_bytes,
-                                 .other = next_gone(c, &lost_at, true),
+                                 .other = next_gone(c, &lost_at, BRAID_CLUSTER_GONE),
                                  .wanted = m->requests_per_s,
                                  .before = c->carried};
     if (move->other != NONE) {
       move->reason = BRAID_CLUSTER_LOST;
+    } else if ((move->other = next_gone(c, &spare_at, BRAID_CLUSTER_SPARE)) != NONE) {
+      move->reason = BRAID_CLUSTER_ENERGY;
+      move->wanted = braid_cluster_load_joules(c->state->view, c->model, node);
+      move->before = 0;
     } else if (have < m->least) {
       move->reason = BRAID_CLUSTER_LEAST;
       move->wanted = (double)m->least;
       move->before = (double)have;
-    } else if ((move->other = next_gone(c, &gone_at, false)) != NONE) {
-      move->reason = BRAID_CLUSTER_ENERGY;
-      move->wanted = braid_cluster_load_joules(c->state->view, c->model, node);
-      move->before = 0;
     } else {
       move->reason = BRAID_CLUSTER_LOAD;
     }

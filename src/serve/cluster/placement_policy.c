@@ -10,8 +10,9 @@
 #include "serve/cluster/placement_state.h"
 
 #define NONE BRAID_CLUSTER_NONE
-/* Nodes that one decision tries to empty: all of a small cluster; of a large one so many, and so many in vain. */
-enum { kSmall = 64, kTried = 16, kInVain = 4 };
+/* Nodes that one decision tries to empty: all of a small cluster, and again while it helps, in so many passes; of a
+ * large one so many, and so many in vain. Of a small cluster, models that are the first of a placement from nothing. */
+enum { kSmall = 64, kTried = 16, kInVain = 4, kOrders = 4, kPasses = 3 };
 
 /* --- what the problem must be --------------------------------------------------------------------------------------
  */
@@ -58,6 +59,8 @@ static braid_status check_problem(const braid_cluster_problem *p) {
     const braid_cluster_replica *r = &p->present[i];
     if (r->model >= p->model_count || r->node >= p->node_count)
       return braid_fail(BRAID_INVALID_ARGUMENT, "present replica %zu: there is no such model or node", i);
+    if (!is_within(r->requests_per_s, 0, 1e12))
+      return braid_fail(BRAID_INVALID_ARGUMENT, "present replica %zu: requests_per_s is out of its range", i);
     if (i && (r[-1].model > r->model || (r[-1].model == r->model && r[-1].node >= r->node)))
       return braid_fail(BRAID_INVALID_ARGUMENT, "present replica %zu: expected them by model and then node", i);
   }
@@ -93,30 +96,40 @@ static size_t coldest(const braid_cluster_state *state, const bool *tried) {
   return best;
 }
 
-/* Empties nodes, as long as that is better. */
-static braid_status consolidate(braid_cluster_state *state, braid_cluster_adding how) {
-  const braid_cluster_view *view = state->view;
-  bool small = view->problem->node_count <= kSmall;
-  size_t tries = small ? view->problem->node_count : kTried, in_vain = 0;
-  braid_cluster_state trial = {0};
-  bool *tried = braid_zalloc_array(view->allocator, view->problem->node_count, sizeof *tried);
-  braid_status status = tried ? braid_cluster_state_init(view, &trial) : BRAID_NO_MEMORY;
+/* Empties nodes where that is better. */
+static braid_status consolidate_once(braid_cluster_state *state, braid_cluster_adding how, bool *tried,
+                                     braid_cluster_state *trial, bool *out_better) {
+  size_t count = state->view->problem->node_count, tries = count <= kSmall ? count : kTried, in_vain = 0;
   braid_cluster_score now = braid_cluster_state_score(state);
-  while (status == BRAID_OK && tries-- && (small || in_vain < kInVain)) {
+  memset(tried, 0, count * sizeof *tried);
+  *out_better = false;
+  while (tries-- && (count <= kSmall || in_vain < kInVain)) {
     size_t node = coldest(state, tried);
     if (node == NONE) break;
     tried[node] = true;
-    status = try_without(state, node, how, &trial);
-    if (status != BRAID_OK) break;
-    braid_cluster_score then = braid_cluster_state_score(&trial);
+    BRAID_TRY(try_without(state, node, how, trial));
+    braid_cluster_score then = braid_cluster_state_score(trial);
     in_vain++;
     if (!braid_cluster_score_before(&then, &now)) continue;
     in_vain = 0;
     now = then;
+    *out_better = true;
     braid_cluster_state other = *state;
-    *state = trial;
-    trial = other;
+    *state = *trial;
+    *trial = other;
   }
+  return BRAID_OK;
+}
+
+static braid_status consolidate(braid_cluster_state *state, braid_cluster_adding how) {
+  const braid_cluster_view *view = state->view;
+  bool better = true;
+  braid_cluster_state trial = {0};
+  bool *tried = braid_zalloc_array(view->allocator, view->problem->node_count, sizeof *tried);
+  braid_status status = tried ? braid_cluster_state_init(view, &trial) : BRAID_NO_MEMORY;
+  int passes = view->problem->node_count <= kSmall ? kPasses : 1;
+  for (int pass = 0; status == BRAID_OK && better && pass < passes; pass++)
+    status = consolidate_once(state, how, tried, &trial, &better);
   braid_cluster_state_deinit(&trial);
   braid_free(view->allocator, tried);
   return status;
@@ -134,16 +147,13 @@ static braid_status complete(braid_cluster_state *state, braid_cluster_adding ho
 }
 
 /* Another placement, from nothing; it takes the place of the best one if it is better. */
-static braid_status try_anew(braid_cluster_state *best, bool by_peak, bool *out_taken) {
+static braid_status try_anew(braid_cluster_state *best, braid_cluster_adding how) {
   braid_cluster_state anew;
-  braid_cluster_adding how = {.by_peak = by_peak, .except = NONE};
-  *out_taken = false;
   BRAID_TRY(braid_cluster_state_init(best->view, &anew));
   braid_status status = complete(&anew, how);
   if (status == BRAID_OK) {
     braid_cluster_score now = braid_cluster_state_score(best), then = braid_cluster_state_score(&anew);
-    *out_taken = braid_cluster_score_before(&then, &now);
-    if (*out_taken) {
+    if (braid_cluster_score_before(&then, &now)) {
       braid_cluster_state other = *best;
       *best = anew;
       anew = other;
@@ -158,16 +168,27 @@ static bool is_lacking(const braid_cluster_state *state) {
   return score.replicas || score.unmet > 0;
 }
 
+/* Placements from nothing; of a small cluster more of them, with one model after the other the first. */
+static braid_status try_all_anew(braid_cluster_state *best) {
+  const braid_cluster_problem *p = best->view->problem;
+  size_t orders = p->node_count <= kSmall && p->model_count <= kSmall ? p->model_count : 1;
+  if (orders > kOrders) orders = kOrders;
+  for (size_t first = 0; first < orders; first++) {
+    BRAID_TRY(try_anew(best, (braid_cluster_adding){.except = NONE, .first = first}));
+    BRAID_TRY(try_anew(best, (braid_cluster_adding){.except = NONE, .first = first, .filled = true}));
+    if (isfinite(p->cap_watts) && is_lacking(best))
+      BRAID_TRY(try_anew(best, (braid_cluster_adding){.except = NONE, .first = first, .by_peak = true}));
+  }
+  return BRAID_OK;
+}
+
 /* What is there, as it can be kept; and if that lacks something or costs more than moving, one from nothing. */
 static braid_status find_best(const braid_cluster_view *view, braid_cluster_state *best) {
-  const braid_cluster_problem *p = view->problem;
-  bool taken = false;
   BRAID_TRY(braid_cluster_state_init(view, best));
   braid_status status = braid_cluster_state_keep(best);
   if (status == BRAID_OK) status = braid_cluster_state_obey_cap(best);
   if (status == BRAID_OK) status = complete(best, (braid_cluster_adding){.except = NONE});
-  if (status == BRAID_OK && (p->horizon_s > 0 || is_lacking(best))) status = try_anew(best, false, &taken);
-  if (status == BRAID_OK && isfinite(p->cap_watts) && is_lacking(best)) status = try_anew(best, true, &taken);
+  if (status == BRAID_OK && (view->problem->horizon_s > 0 || is_lacking(best))) status = try_all_anew(best);
   if (status != BRAID_OK) braid_cluster_state_deinit(best);
   return status;
 }

@@ -59,7 +59,7 @@ typedef struct braid_cluster_problem {
   const double *seconds;
   size_t kind_count;
   /* What is there now, by model and then node, each pair once; on nodes that are lost too, so that what moves for them
-   * can be told. requests_per_s is not read. */
+   * can be told. With the requests a second of the plan that led to it: where the next one begins. */
   const braid_cluster_replica *present;
   size_t present_count;
   double most_busy; /* of a node's instances' time, (0, 1] */

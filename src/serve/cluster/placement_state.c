@@ -7,7 +7,7 @@
 #include "base/try.h"
 #include "base/vector.h"
 
-enum { kSweeps = 6 };
+enum { kSweeps = 12 };
 #define NONE BRAID_CLUSTER_NONE
 static const double kSlight = 1e-9; /* of a number, taken as rounding */
 
@@ -137,38 +137,59 @@ void braid_cluster_state_take(braid_cluster_state *state, size_t held, braid_clu
 typedef struct basin {
   size_t held;
   double busy, cost; /* of the node without this model; for a request a second */
+  double price;      /* joules of a request; 0: they are not regarded */
 } basin;
 
 static int compare_basins(const void *a, const void *b) {
   const basin *x = a, *y = b;
+  if (x->price != y->price) return x->price < y->price ? -1 : 1;
   if (x->busy != y->busy) return x->busy < y->busy ? -1 : 1;
   return (x->held > y->held) - (x->held < y->held);
 }
 
-/* Water is poured into basins whose floors are how busy the nodes are without it. */
-void braid_cluster_state_spread_model(braid_cluster_state *state, size_t model) {
-  const braid_cluster_problem *p = state->view->problem;
-  basin *basins = state->view->scratch;
-  size_t count = 0, open = 0;
+/* Water is poured into basins whose floors are how busy the nodes are without it. Returns what has no room. */
+static double pour(braid_cluster_state *state, const basin *basins, size_t count, double wanted) {
+  double width = 0, area = 0, level = 0, poured = 0;
+  for (size_t open = 0; open < count;) { /* the level at which so many are filled: wanted = width * level - area */
+    width += 1 / basins[open].cost;
+    area += basins[open].busy / basins[open].cost;
+    level = (wanted + area) / width;
+    if (++open == count || level <= basins[open].busy) break;
+  }
+  level = fmin(level, state->view->problem->most_busy);
+  for (size_t i = 0; i < count; i++) {
+    double rate = fmax(0, level - basins[i].busy) / basins[i].cost;
+    braid_cluster_state_set_rate(state, basins[i].held, rate);
+    poured += rate;
+  }
+  return poured < wanted * (1 - kSlight) ? wanted - poured : 0;
+}
+
+/* priced: those where a request takes the fewest joules are filled first. */
+static void spread_model(braid_cluster_state *state, size_t model, bool priced) {
+  const braid_cluster_view *view = state->view;
+  basin *basins = view->scratch;
+  size_t count = 0;
   for (size_t h = state->models[model].first; h != NONE; h = state->pool[h].next_of_model) {
     const braid_cluster_held *held = &state->pool[h];
     if (held->dead) continue;
-    double cost = braid_cluster_cost(state->view, model, held->node);
-    basins[count++] = (basin){h, fmax(0, state->nodes[held->node].busy - held->rate * cost), cost};
+    double cost = braid_cluster_cost(view, model, held->node);
+    braid_cluster_watts w = braid_cluster_node_watts(view, held->node);
+    basins[count++] = (basin){h, fmax(0, state->nodes[held->node].busy - held->rate * cost), cost,
+                              priced ? cost * (w.busy - w.idle) : 0};
   }
   if (count > 1) qsort(basins, count, sizeof *basins, compare_basins);
-  double wanted = p->models[model].requests_per_s, width = 0, area = 0, level = 0;
-  while (open < count) { /* the level at which so many are filled: rate = width * level - area */
-    width += 1 / basins[open].cost;
-    area += basins[open].busy / basins[open].cost;
-    open++;
-    level = (wanted + area) / width;
-    if (open == count || level <= basins[open].busy) break;
+  double wanted = view->problem->models[model].requests_per_s;
+  for (size_t i = 0, end; i < count; i = end) {
+    end = i + 1;
+    while (end < count && basins[end].price == basins[i].price) end++;
+    wanted = pour(state, basins + i, end - i, wanted);
   }
-  level = fmin(level, p->most_busy);
-  for (size_t i = 0; i < count; i++)
-    braid_cluster_state_set_rate(state, basins[i].held, fmax(0, level - basins[i].busy) / basins[i].cost);
-  if (fabs(state->models[model].rate - wanted) <= kSlight * wanted) state->models[model].rate = wanted;
+  if (wanted <= 0) state->models[model].rate = view->problem->models[model].requests_per_s; /* but for rounding */
+}
+
+void braid_cluster_state_spread_model(braid_cluster_state *state, size_t model) {
+  spread_model(state, model, false);
 }
 
 void braid_cluster_state_spread(braid_cluster_state *state) {
@@ -176,14 +197,14 @@ void braid_cluster_state_spread(braid_cluster_state *state) {
   for (int sweep = 0; sweep < kSweeps; sweep++) {
     double change = 0;
     for (size_t i = 0; i < view->problem->model_count; i++) {
-      size_t m = view->order[i];
-      double before = state->models[m].first == NONE ? 0 : state->nodes[state->pool[state->models[m].first].node].busy;
-      braid_cluster_state_spread_model(state, m);
-      double after = state->models[m].first == NONE ? 0 : state->nodes[state->pool[state->models[m].first].node].busy;
-      change = fmax(change, fabs(after - before));
+      size_t first = state->models[view->order[i]].first;
+      double before = first == NONE ? 0 : state->nodes[state->pool[first].node].busy;
+      spread_model(state, view->order[i], false);
+      change = fmax(change, first == NONE ? 0 : fabs(state->nodes[state->pool[first].node].busy - before));
     }
     if (change < 1e-3) break;
   }
+  for (size_t i = 0; i < view->problem->model_count; i++) spread_model(state, view->order[i], true);
 }
 
 /* --- what is there -------------------------------------------------------------------------------------------------
@@ -220,11 +241,28 @@ static braid_status keep_one(braid_cluster_state *state, size_t index) {
   return BRAID_OK;
 }
 
+/* What a model's replicas carried is where its load is spread from: what the last plan met stays met. */
+static void keep_rates(braid_cluster_state *state, size_t model) {
+  const braid_cluster_problem *p = state->view->problem;
+  double carried = 0, wanted = p->models[model].requests_per_s;
+  for (size_t h = state->models[model].first; h != NONE; h = state->pool[h].next_of_model)
+    if (!state->pool[h].dead) carried += p->present[state->pool[h].present].requests_per_s;
+  for (size_t h = state->models[model].first; h != NONE; h = state->pool[h].next_of_model) {
+    const braid_cluster_held *held = &state->pool[h];
+    if (held->dead) continue;
+    double left = p->most_busy - state->nodes[held->node].busy;
+    double rate = p->present[held->present].requests_per_s * fmin(1, wanted / fmax(carried, 1e-12));
+    braid_cluster_state_set_rate(state, h,
+                                 fmin(rate, fmax(0, left) / braid_cluster_cost(state->view, model, held->node)));
+  }
+}
+
 braid_status braid_cluster_state_keep(braid_cluster_state *state) {
   const braid_cluster_problem *p = state->view->problem;
   for (int shared = 0; shared < 2; shared++) /* private models claim their nodes first */
     for (size_t i = 0; i < p->present_count; i++)
       if (p->models[p->present[i].model].is_private == !shared) BRAID_TRY(keep_one(state, i));
+  for (size_t m = 0; m < p->model_count; m++) keep_rates(state, m);
   return BRAID_OK;
 }
 

@@ -78,7 +78,8 @@ BRAID_MUST_CHECK braid_status braid_cluster_state_put(braid_cluster_state *state
                                                       size_t present);
 void braid_cluster_state_take(braid_cluster_state *state, size_t held, braid_cluster_reason reason);
 void braid_cluster_state_set_rate(braid_cluster_state *state, size_t held, double rate);
-/* Spreads each model's load over its replicas, so that their nodes are as busy as each other where that can be. */
+/* Spreads each model's load over its replicas: to those where a request takes the fewest joules, and evenly among such.
+ * What one model leaves, others get. The second looks at one model alone, and spreads evenly. */
 void braid_cluster_state_spread(braid_cluster_state *state);
 void braid_cluster_state_spread_model(braid_cluster_state *state, size_t model);
 
