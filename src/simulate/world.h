@@ -56,6 +56,8 @@ typedef struct braid_site {
   uint32_t instances, running, loading;
   braid_site_held *held;
   size_t held_count, held_capacity;
+  braid_site_held *lost; /* what it held when it was lost, until it is planned without it; NULL: nothing */
+  size_t lost_count;
   int64_t memory_left, load_free_ns, wake_ns;
   int64_t work_ns; /* of what waits and is on its way */
   uint32_t stuck;  /* jobs that were there when it was lost */
