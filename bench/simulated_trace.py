@@ -22,17 +22,17 @@ from serving_trace import Pool, arrivals, body, closed_loop, part, replay
 
 
 async def watch_runs(port, seen):
-    """Milliseconds that each run takes, by the number of its decision, until it is cancelled; the daemon keeps the last 256."""
-    pool = Pool(port, "")
+    """Milliseconds that each run takes from now on, by the number of its decision, until it is cancelled; the daemon keeps the last 256."""
+    before = max((one["number"] for one in await decisions(port)), default=0)
     while True:
-        for one in await decisions(pool):
-            if one["ran_us"]:
+        for one in await decisions(port):
+            if one["ran_us"] and one["number"] > before:
                 seen[one["number"]] = one["ran_us"] * 1e-3
         await asyncio.sleep(0.5)
 
 
-async def decisions(pool):
-    reader, writer = await asyncio.open_connection("127.0.0.1", pool.port)
+async def decisions(port):
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(b"GET /v2/braid/decisions HTTP/1.1\r\nHost: b\r\nConnection: close\r\n\r\n")
     answer = await reader.read()
     writer.close()
@@ -85,6 +85,7 @@ async def measure(args, port):
             times = [t * (len(trace) / trace[-1]) / (load * capacity) for t in trace]
             runs = {}
             watcher = asyncio.create_task(watch_runs(port, runs))
+            await asyncio.sleep(0.2)
             results = await replay(pool, body(args.shape, int(deadline * 1e6)), times, deadline)
             done = sorted(r[1] for r in results if r[0] == 200)
             await asyncio.sleep(0.6)
