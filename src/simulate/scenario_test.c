@@ -45,6 +45,7 @@ static void test_refusals(void **state) {
       {"seconds: 1e99\n" NODES MODELS TENANTS, "line 1: seconds is 1e+99"},
       {HEAD "requests: 10000001\n" NODES MODELS TENANTS, "line 2: requests is 1e+07"},
       {HEAD "most_busy: 2\n" NODES MODELS TENANTS, "line 2: most_busy is 2"},
+      {HEAD "period_s: 1e-5\n" NODES MODELS TENANTS, "line 2: period_s is 1e-05, expected 0.0001"},
       {HEAD "colour: red\n" NODES MODELS TENANTS, "colour"},
       {HEAD "nodes: []\n" MODELS TENANTS, "s.yaml"},
       {HEAD "nodes:\n  - {kind: a, count: 100001}\n" MODELS TENANTS, "line 3: count is 100001"},
