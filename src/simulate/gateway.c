@@ -97,6 +97,7 @@ braid_status braid_gateway_retry(braid_world *world, uint32_t first) {
     first = j->next;
     j->tries = 0;
     j->lost = true;
+    j->pushed = false;
     world->tenants[j->tenant].retried++;
     BRAID_TRY(braid_gateway_send(world, job));
   }

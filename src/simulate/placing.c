@@ -390,6 +390,7 @@ braid_status braid_placing_back(braid_world *world, uint32_t node) {
   site->detected = false;
   site->life++;
   site->learned = 1;
+  site->margin = (braid_serve_margin){0};
   braid_site_power(world, node);
   world->changed = true; /* for the next look */
   return BRAID_OK;

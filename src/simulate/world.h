@@ -24,6 +24,7 @@ typedef struct braid_job {
   uint32_t refused[BRAID_WORLD_TRIES];
   uint32_t tries;
   uint32_t next; /* of a list */
+  bool pushed;   /* a more urgent one was admitted before it */
   bool lost;     /* a node that had it was lost, or had to sleep */
 } braid_job;
 
@@ -48,6 +49,7 @@ typedef struct braid_site_held {
 typedef struct braid_site {
   uint32_t kind, life;
   bool alive, detected; /* detected: it is known to be lost */
+  braid_serve_margin margin;
   double slow, learned; /* times as long: what is so, and what its runs have shown */
   braid_serve_waiting *waiting;
   uint32_t *jobs; /* of what waits */
