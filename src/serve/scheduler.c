@@ -55,6 +55,7 @@ struct braid_serve_scheduler {
   pthread_mutex_t lock; /* of the decisions */
   braid_serve_decision decisions[kDecisions];
   uint64_t decision_count;
+  braid_serve_forwarder forwarder; /* set before the first request comes */
 };
 
 /* --- ends of requests ----------------------------------------------------------------------------------------------
@@ -259,6 +260,24 @@ void braid_serve_submit(braid_serve_scheduler *scheduler, braid_serve_request *r
   request->due_ns = request->deadline_ns ? request->deadline_ns : request->arrived_ns + kPatience;
   braid_serve_verdict verdict = braid_serve_model_check(request->model, request);
   if (verdict == BRAID_SERVE_DONE) verdict = braid_serve_tenant_enter(request->tenant, request);
+  if (verdict == BRAID_SERVE_DONE && request->model->remote) {
+    scheduler->forwarder.take(scheduler->forwarder.context, request);
+    return;
+  }
+  if (verdict == BRAID_SERVE_DONE) verdict = line_enqueue(scheduler, request);
+  if (verdict != BRAID_SERVE_DONE) request_finish(scheduler, request, 0);
+}
+
+void braid_serve_scheduler_set_forwarder(braid_serve_scheduler *scheduler, const braid_serve_forwarder *forwarder) {
+  scheduler->forwarder = *forwarder;
+}
+
+void braid_serve_finish(braid_serve_scheduler *scheduler, braid_serve_request *request) {
+  request_finish(scheduler, request, 0);
+}
+
+void braid_serve_resubmit(braid_serve_scheduler *scheduler, braid_serve_request *request) {
+  braid_serve_verdict verdict = braid_serve_model_check(request->model, request);
   if (verdict == BRAID_SERVE_DONE) verdict = line_enqueue(scheduler, request);
   if (verdict != BRAID_SERVE_DONE) request_finish(scheduler, request, 0);
 }

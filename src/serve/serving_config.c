@@ -8,7 +8,7 @@
 #include "base/try.h"
 #include "device/yaml.h"
 
-enum { kMost = 256, kText = 4096, kName = 100 };
+enum { kMost = 256, kText = 4096, kName = 100, kAddress = 260 };
 
 #define TEXT(type, name, least, most)                                                                                  \
   CYAML_FIELD_STRING_PTR(#name, CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, type, name, least, most)
@@ -63,7 +63,23 @@ static const cyaml_schema_field_t kTenantFields[] = {
 static const cyaml_schema_value_t kTenant = {
     CYAML_VALUE_MAPPING(CYAML_FLAG_DEFAULT, braid_serve_tenant_config, kTenantFields)};
 
+static const cyaml_schema_field_t kClusterFields[] = {
+    TEXT(braid_serve_cluster_config, etcd, 1, kText),
+    TEXT(braid_serve_cluster_config, name, 1, kName),
+    TEXT(braid_serve_cluster_config, node, 1, kName),
+    TEXT(braid_serve_cluster_config, address, 1, kAddress),
+    TEXT(braid_serve_cluster_config, token, 1, kName),
+    TEXT(braid_serve_cluster_config, authority, 1, kText),
+    TEXT(braid_serve_cluster_config, certificate, 1, kText),
+    TEXT(braid_serve_cluster_config, key, 1, kText),
+    INTEGER(braid_serve_cluster_config, copies),
+    NUMBER(braid_serve_cluster_config, wait_ms),
+    CYAML_FIELD_END,
+};
+
 static const cyaml_schema_field_t kFields[] = {
+    CYAML_FIELD_MAPPING_PTR("cluster", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, braid_serve_config, cluster,
+                            kClusterFields),
     TEXT(braid_serve_config, address, 1, kName),
     INTEGER(braid_serve_config, port),
     INTEGER(braid_serve_config, grpc_port),
@@ -210,6 +226,22 @@ static braid_status check_tenants(const braid_serve_config *config, place *at) {
   return BRAID_OK;
 }
 
+static braid_status check_cluster(const braid_serve_config *config, place *at) {
+  const braid_serve_cluster_config *cluster = config->cluster;
+  if (!cluster) return BRAID_OK;
+  set_place(at, NULL, 0, "cluster");
+  BRAID_TRY(check_name(cluster->name));
+  if (cluster->node) BRAID_TRY(check_name(cluster->node));
+  BRAID_TRY(check_range(cluster->copies, "copies", 16));
+  BRAID_TRY(check_number(cluster->wait_ms, "wait_ms", 1e6));
+  if (cluster->token && strlen(cluster->token) < 16)
+    return braid_fail(BRAID_INVALID_FILE, "the cluster's token has %zu bytes, expected at least 16",
+                      strlen(cluster->token));
+  if (!cluster->certificate != !cluster->key || (cluster->certificate && !cluster->authority))
+    return braid_fail(BRAID_INVALID_FILE, "TLS to etcd takes an authority, and both certificate and key or none");
+  return BRAID_OK;
+}
+
 static bool is_loopback(const char *address) {
   return strncmp(address, "127.", 4) == 0 || strcmp(address, "::1") == 0;
 }
@@ -282,6 +314,11 @@ static braid_status set_defaults(braid_serve_config *config) {
   set_integer(&config->max_request_bytes, 64 << 20);
   set_integer(&config->max_connections, 1024);
   if (config->receive_ms == 0) config->receive_ms = 10000;
+  if (config->cluster) {
+    BRAID_TRY(set_text(&config->cluster->name, "default"));
+    set_integer(&config->cluster->copies, 2);
+    if (config->cluster->wait_ms == 0) config->cluster->wait_ms = 5000;
+  }
   for (unsigned i = 0; i < config->devices_count; i++) {
     BRAID_TRY(set_text(&config->devices[i].device, "cpu"));
     set_integer(&config->devices[i].instances, 1);
@@ -315,6 +352,7 @@ braid_status braid_serve_config_parse(const char *name, const void *text, size_t
   braid_serve_config *config = document;
   braid_status status = set_defaults(config);
   if (status == BRAID_OK) status = check_daemon(config, &at);
+  if (status == BRAID_OK) status = check_cluster(config, &at);
   if (status == BRAID_OK) status = check_devices(config, &at);
   if (status == BRAID_OK) status = check_models(config, &at);
   if (status == BRAID_OK) status = check_tenants(config, &at);

@@ -1,0 +1,326 @@
+#include "serve/cluster/view.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/vector.h"
+
+enum { kDepth = 6 }; /* of JSON's brackets: jansson's parser recurses */
+
+static const char *const kStates[] = {"unloaded", "loading", "ready", "unable"};
+
+const char *braid_cluster_state_name(braid_cluster_state state) {
+  return kStates[state];
+}
+
+/* --- values --------------------------------------------------------------------------------------------------------
+ */
+/* Brackets deeper than ours are none of ours. */
+static bool is_deep(const char *value, size_t bytes) {
+  size_t depth = 0;
+  for (size_t i = 0; i < bytes; i++) {
+    depth += value[i] == '{' || value[i] == '[';
+    depth -= depth && (value[i] == '}' || value[i] == ']');
+    if (depth > kDepth) return true;
+  }
+  return false;
+}
+
+static json_t *parse(const char *value, size_t bytes) {
+  if (!bytes || bytes > BRAID_CLUSTER_VALUE || is_deep(value, bytes)) return NULL;
+  json_t *root = json_loadb(value, bytes, JSON_REJECT_DUPLICATES, NULL);
+  if (root && json_is_object(root)) return root;
+  json_decref(root);
+  return NULL;
+}
+
+/* Of letters, digits, '_', '-' and '.': names of nodes and models become keys. */
+static bool is_name(const char *name) {
+  static const char kLetters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-";
+  return *name && name[0] != '.' && name[strspn(name, kLetters)] == '\0';
+}
+
+static bool read_text(const json_t *object, const char *key, char *out, size_t room) {
+  const json_t *value = json_object_get(object, key);
+  if (!json_is_string(value) || json_string_length(value) >= room) return false;
+  snprintf(out, room, "%s", json_string_value(value));
+  return strlen(out) == json_string_length(value);
+}
+
+static bool read_count(const json_t *object, const char *key, int64_t most, int64_t *out) {
+  const json_t *value = json_object_get(object, key);
+  *out = json_is_integer(value) ? json_integer_value(value) : -1;
+  return *out >= 0 && *out <= most;
+}
+
+static bool read_number(const json_t *object, const char *key, double most, double *out) {
+  const json_t *value = json_object_get(object, key);
+  *out = json_is_number(value) ? json_number_value(value) : -1;
+  return *out >= 0 && *out <= most;
+}
+
+static bool read_holding(const json_t *object, braid_cluster_holding *out) {
+  char state[16];
+  size_t at = 0;
+  if (!read_text(object, "name", out->model, sizeof out->model) || !is_name(out->model) ||
+      !read_text(object, "state", state, sizeof state) || !read_count(object, "bytes", INT64_C(1) << 50, &out->bytes) ||
+      !read_number(object, "seconds", 1e6, &out->seconds) ||
+      !read_number(object, "requests_per_s", 1e9, &out->requests_per_s))
+    return false;
+  while (at < sizeof kStates / sizeof *kStates && strcmp(kStates[at], state) != 0) at++;
+  out->state = (braid_cluster_state)at;
+  return at < sizeof kStates / sizeof *kStates;
+}
+
+static bool read_member(const json_t *root, braid_cluster_member *out) {
+  const json_t *models = json_object_get(root, "models"), *item;
+  size_t index;
+  if (!read_text(root, "address", out->address, sizeof out->address) ||
+      !read_text(root, "instance", out->instance, sizeof out->instance) || !read_number(root, "busy", 1, &out->busy) ||
+      !read_count(root, "waiting", INT64_C(1) << 40, &out->waiting) ||
+      !read_count(root, "instances", 4096, &out->instances) || out->instances < 1 ||
+      !read_count(root, "memory_bytes", INT64_C(1) << 50, &out->memory_bytes) || !json_is_array(models) ||
+      json_array_size(models) > BRAID_CLUSTER_HOLDINGS)
+    return false;
+  out->holdings = braid_zalloc_array(NULL, json_array_size(models) + 1, sizeof *out->holdings);
+  if (!out->holdings) return false;
+  json_array_foreach(models, index, item) {
+    braid_cluster_holding *holding = &out->holdings[out->holding_count];
+    if (!read_holding(item, holding) || braid_cluster_member_holding(out, holding->model)) return false;
+    out->holding_count++;
+  }
+  return true;
+}
+
+bool braid_cluster_member_read(const char *value, size_t bytes, braid_cluster_member *out) {
+  *out = (braid_cluster_member){0};
+  json_t *root = parse(value, bytes);
+  bool read = root && read_member(root, out);
+  json_decref(root);
+  if (!read) braid_cluster_member_deinit(out);
+  return read;
+}
+
+void braid_cluster_member_deinit(braid_cluster_member *member) {
+  braid_free(NULL, member->holdings);
+  *member = (braid_cluster_member){0};
+}
+
+bool braid_cluster_order_read(const char *value, size_t bytes, braid_cluster_order *out) {
+  *out = (braid_cluster_order){0};
+  json_t *root = parse(value, bytes);
+  const json_t *nodes = json_object_get(root, "nodes"), *item;
+  size_t index;
+  bool read = json_is_array(nodes) && json_array_size(nodes) <= BRAID_CLUSTER_COPIES &&
+              read_text(root, "reason", out->reason, sizeof out->reason);
+  json_array_foreach(nodes, index, item) {
+    const char *name = json_string_value(item);
+    read = read && name && strlen(name) < BRAID_CLUSTER_NAME && is_name(name) && !braid_cluster_order_names(out, name);
+    if (!read) break;
+    snprintf(out->nodes[out->node_count++], BRAID_CLUSTER_NAME, "%s", name);
+  }
+  json_decref(root);
+  return read;
+}
+
+void braid_cluster_member_write(const braid_cluster_member *member, braid_text *out) {
+  braid_text_add(out, "{\"address\":");
+  braid_text_add_json(out, member->address);
+  braid_text_printf(out,
+                    ",\"instance\":\"%s\",\"busy\":%.3f,\"waiting\":%lld,\"instances\":%lld,\"memory_bytes\":%lld,"
+                    "\"models\":[",
+                    member->instance, member->busy, (long long)member->waiting, (long long)member->instances,
+                    (long long)member->memory_bytes);
+  for (size_t i = 0; i < member->holding_count; i++) {
+    const braid_cluster_holding *holding = &member->holdings[i];
+    braid_text_add(out, i ? ",{\"name\":" : "{\"name\":");
+    braid_text_add_json(out, holding->model);
+    braid_text_printf(out, ",\"state\":\"%s\",\"bytes\":%lld,\"seconds\":%.9g,\"requests_per_s\":%.4g}",
+                      kStates[holding->state], (long long)holding->bytes, holding->seconds, holding->requests_per_s);
+  }
+  braid_text_add(out, "]}");
+}
+
+void braid_cluster_order_write(const braid_cluster_order *order, braid_text *out) {
+  braid_text_add(out, "{\"nodes\":[");
+  for (size_t i = 0; i < order->node_count; i++) {
+    if (i) braid_text_add(out, ",");
+    braid_text_add_json(out, order->nodes[i]);
+  }
+  braid_text_add(out, "],\"reason\":");
+  braid_text_add_json(out, order->reason);
+  braid_text_add(out, "}");
+}
+
+/* --- finding -------------------------------------------------------------------------------------------------------
+ */
+static size_t find_member(const braid_cluster_view *view, const char *name) {
+  size_t at = 0;
+  while (at < view->member_count && strcmp(view->members[at].name, name) != 0) at++;
+  return at;
+}
+
+static size_t find_order(const braid_cluster_view *view, const char *model) {
+  size_t at = 0;
+  while (at < view->order_count && strcmp(view->orders[at].model, model) != 0) at++;
+  return at;
+}
+
+const braid_cluster_member *braid_cluster_view_member(const braid_cluster_view *view, const char *name) {
+  size_t at = find_member(view, name);
+  return at < view->member_count ? &view->members[at] : NULL;
+}
+
+const braid_cluster_order *braid_cluster_view_order(const braid_cluster_view *view, const char *model) {
+  size_t at = find_order(view, model);
+  return at < view->order_count ? &view->orders[at] : NULL;
+}
+
+const braid_cluster_holding *braid_cluster_member_holding(const braid_cluster_member *member, const char *model) {
+  for (size_t i = 0; i < member->holding_count; i++)
+    if (strcmp(member->holdings[i].model, model) == 0) return &member->holdings[i];
+  return NULL;
+}
+
+bool braid_cluster_order_names(const braid_cluster_order *order, const char *node) {
+  for (size_t i = 0; i < order->node_count; i++)
+    if (strcmp(order->nodes[i], node) == 0) return true;
+  return false;
+}
+
+const braid_cluster_candidate *braid_cluster_view_leader(const braid_cluster_view *view) {
+  const braid_cluster_candidate *first = NULL;
+  for (size_t i = 0; i < view->candidate_count; i++)
+    if (!first || view->candidates[i].revision < first->revision) first = &view->candidates[i];
+  return first;
+}
+
+/* --- changes -------------------------------------------------------------------------------------------------------
+ */
+static void drop_member(braid_cluster_view *view, size_t at) {
+  if (at >= view->member_count) return;
+  braid_cluster_member_deinit(&view->members[at]);
+  view->members[at] = view->members[--view->member_count];
+}
+
+static void drop_order(braid_cluster_view *view, size_t at) {
+  if (at < view->order_count) view->orders[at] = view->orders[--view->order_count];
+}
+
+static void drop_candidate(braid_cluster_view *view, const char *key) {
+  for (size_t i = 0; i < view->candidate_count; i++)
+    if (strcmp(view->candidates[i].key, key) == 0) {
+      view->candidates[i] = view->candidates[--view->candidate_count];
+      return;
+    }
+}
+
+static void clear(braid_cluster_view *view) {
+  while (view->member_count) drop_member(view, 0);
+  view->order_count = view->candidate_count = 0;
+}
+
+void braid_cluster_view_deinit(braid_cluster_view *view) {
+  clear(view);
+  braid_free(NULL, view->members);
+  braid_free(NULL, view->orders);
+  braid_free(NULL, view->candidates);
+  *view = (braid_cluster_view){0};
+}
+
+/* Room for one more; NULL: no memory, or as many as there may be. */
+static void *grow(void **items, size_t count, size_t *room, size_t bytes, size_t most) {
+  if (count >= most) return NULL;
+  void *grown = braid_grow(NULL, *items, count, room, bytes);
+  if (grown) *items = grown;
+  return grown;
+}
+
+static bool put_member(braid_cluster_view *view, const char *name, const braid_etcd_key *key) {
+  braid_cluster_member member;
+  if (!is_name(name) || !braid_cluster_member_read(key->value, key->value_bytes, &member)) {
+    drop_member(view, find_member(view, name));
+    return false;
+  }
+  snprintf(member.name, sizeof member.name, "%s", name);
+  member.lease = key->lease;
+  member.revision = key->create_revision;
+  size_t at = find_member(view, name);
+  if (at == view->member_count &&
+      !grow((void **)&view->members, at, &view->member_room, sizeof member, BRAID_CLUSTER_MEMBERS)) {
+    braid_cluster_member_deinit(&member);
+    return false;
+  }
+  if (at < view->member_count)
+    braid_cluster_member_deinit(&view->members[at]);
+  else
+    view->member_count++;
+  view->members[at] = member;
+  return true;
+}
+
+static bool put_order(braid_cluster_view *view, const char *model, const braid_etcd_key *key) {
+  braid_cluster_order order;
+  bool read = is_name(model) && braid_cluster_order_read(key->value, key->value_bytes, &order);
+  if (!read) order = (braid_cluster_order){.reason = "the order in etcd is malformed"}; /* to be written anew */
+  if (!is_name(model)) return false;
+  snprintf(order.model, sizeof order.model, "%s", model);
+  order.revision = key->mod_revision;
+  size_t at = find_order(view, model);
+  if (at == view->order_count) {
+    if (!grow((void **)&view->orders, at, &view->order_room, sizeof order, BRAID_CLUSTER_ORDERS)) return false;
+    view->order_count++;
+  }
+  view->orders[at] = order;
+  return read;
+}
+
+static bool put_candidate(braid_cluster_view *view, const char *name, const braid_etcd_key *key) {
+  braid_cluster_candidate candidate = {.revision = key->create_revision};
+  snprintf(candidate.key, sizeof candidate.key, "%s", name);
+  if (key->value_bytes >= sizeof candidate.node) return false;
+  memcpy(candidate.node, key->value, key->value_bytes);
+  if (!is_name(candidate.node)) return false;
+  drop_candidate(view, name);
+  if (!grow((void **)&view->candidates, view->candidate_count, &view->candidate_room, sizeof candidate,
+            BRAID_CLUSTER_MEMBERS))
+    return false;
+  view->candidates[view->candidate_count++] = candidate;
+  return true;
+}
+
+/* One key; false: it is malformed, or there is no room for it. */
+static bool apply_key(braid_cluster_view *view, const char *name, const braid_etcd_key *key) {
+  if (strncmp(name, "nodes/", 6) == 0) {
+    if (!key->deleted) return put_member(view, name + 6, key);
+    drop_member(view, find_member(view, name + 6));
+  } else if (strncmp(name, "orders/", 7) == 0) {
+    if (!key->deleted) return put_order(view, name + 7, key);
+    drop_order(view, find_order(view, name + 7));
+  } else if (strncmp(name, "election/", 9) == 0) {
+    if (!key->deleted) return put_candidate(view, name + 9, key);
+    drop_candidate(view, name + 9);
+  } else {
+    return false;
+  }
+  return true;
+}
+
+void braid_cluster_view_apply(braid_cluster_view *view, const char *prefix, const braid_etcd_keys *keys) {
+  size_t skip = strlen(prefix);
+  if (keys->all) clear(view);
+  for (size_t i = 0; i < keys->count; i++) {
+    const braid_etcd_key *key = &keys->keys[i];
+    char name[BRAID_CLUSTER_NAME + 16];
+    size_t length = key->key_bytes >= skip && memcmp(key->key, prefix, skip) == 0 ? key->key_bytes - skip : SIZE_MAX;
+    bool fits = length < BRAID_CLUSTER_NAME && !memchr(key->key + skip, 0, length);
+    if (fits) {
+      memcpy(name, key->key + skip, length);
+      name[length] = '\0';
+    }
+    view->refused += !fits || !apply_key(view, name, key);
+  }
+  if (keys->revision > view->revision) view->revision = keys->revision;
+}
