@@ -45,6 +45,7 @@ quantize="$upper|train/|quantize/|braid/quantize\.h"
 {
   check "$(sources src/base)" "$base"
   check "$(sources src/client) $(find src/serve/wire -name 'wire_format.[ch]' 2>/dev/null)" 'client/|serve/wire/wire_format\.h|braid/client\.h' # libc alone
+  check "$(sources src/serve/cluster | grep -E '/(placement|routing)_') $(find src/serve -name 'serving_policy.[ch]')" "$base|serve/serving_policy\.h|serve/cluster/(placement|routing)_" # numbers only
   check "$(sources src/tensor)" "$tensor"
   check "$(sources src/graph)" "$graph"
   check "$(sources src/model)" "$model"

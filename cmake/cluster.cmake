@@ -1,7 +1,8 @@
-# Several daemons on etcd (src/serve/cluster), by gRPC's C core and protobuf-c. Without gRPC the policies are there, which
-# the simulator drives, and a daemon says that it was built without the rest.
+# Several daemons on etcd (src/serve/cluster), by gRPC's C core and protobuf-c. Without gRPC a daemon says that it was
+# built without them. The policies are the library's.
 file(GLOB BRAID_CLUSTER_SOURCES CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/serve/cluster/*.c)
 list(FILTER BRAID_CLUSTER_SOURCES EXCLUDE REGEX "_(test|bench|fuzz)\\.c$")
+list(REMOVE_ITEM BRAID_CLUSTER_SOURCES ${BRAID_SERVE_POLICIES})
 if(BRAID_GRPC)
   list(FILTER BRAID_CLUSTER_SOURCES EXCLUDE REGEX "/without\\.c$")
   set(BRAID_ETCD_DIR ${CMAKE_BINARY_DIR}/etcd-proto)
@@ -15,6 +16,6 @@ if(BRAID_GRPC)
   set_property(SOURCE ${BRAID_CLUSTER_SOURCES} APPEND PROPERTY COMPILE_OPTIONS -I${BRAID_ETCD_DIR})
   list(APPEND BRAID_SERVE_SOURCES ${BRAID_ETCD_DIR}/etcd.pb-c.c)
 else()
-  list(FILTER BRAID_CLUSTER_SOURCES INCLUDE REGEX "_policy\\.c$|/without\\.c$")
+  list(FILTER BRAID_CLUSTER_SOURCES INCLUDE REGEX "/without\\.c$")
 endif()
 list(APPEND BRAID_SERVE_SOURCES ${BRAID_CLUSTER_SOURCES})

@@ -306,6 +306,12 @@ static braid_status set_lists(braid_serve_config *config) {
   return BRAID_OK;
 }
 
+static braid_status set_cluster(braid_serve_cluster_config *cluster) {
+  set_integer(&cluster->copies, 2);
+  if (cluster->wait_ms == 0) cluster->wait_ms = 5000;
+  return set_text(&cluster->name, "default");
+}
+
 static braid_status set_defaults(braid_serve_config *config) {
   BRAID_TRY(set_lists(config));
   BRAID_TRY(set_text(&config->address, "127.0.0.1"));
@@ -314,11 +320,7 @@ static braid_status set_defaults(braid_serve_config *config) {
   set_integer(&config->max_request_bytes, 64 << 20);
   set_integer(&config->max_connections, 1024);
   if (config->receive_ms == 0) config->receive_ms = 10000;
-  if (config->cluster) {
-    BRAID_TRY(set_text(&config->cluster->name, "default"));
-    set_integer(&config->cluster->copies, 2);
-    if (config->cluster->wait_ms == 0) config->cluster->wait_ms = 5000;
-  }
+  if (config->cluster) BRAID_TRY(set_cluster(config->cluster));
   for (unsigned i = 0; i < config->devices_count; i++) {
     BRAID_TRY(set_text(&config->devices[i].device, "cpu"));
     set_integer(&config->devices[i].instances, 1);
@@ -364,6 +366,27 @@ braid_status braid_serve_config_parse(const char *name, const void *text, size_t
     status = braid_fail_prefix(status, "%.200s, line %zu", name, braid_yaml_line(text, bytes, at.path));
   braid_serve_config_free(config);
   return status;
+}
+
+braid_status braid_serve_config_add_cluster(braid_serve_config *config) {
+  config->cluster = calloc(1, sizeof *config->cluster);
+  if (!config->cluster) return braid_fail(BRAID_NO_MEMORY, "no memory for the configuration");
+  return set_cluster(config->cluster);
+}
+
+braid_status braid_serve_config_check_cluster(const braid_serve_config *config) {
+  place at;
+  return check_cluster(config, &at);
+}
+
+void braid_serve_config_drop_cluster(braid_serve_config *config) {
+  braid_serve_cluster_config *cluster = config->cluster;
+  if (!cluster) return;
+  char *texts[] = {cluster->etcd,  cluster->name,      cluster->node,        cluster->address,
+                   cluster->token, cluster->authority, cluster->certificate, cluster->key};
+  for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) free(texts[i]);
+  free(cluster);
+  config->cluster = NULL;
 }
 
 braid_status braid_serve_config_load(const char *path, braid_serve_config **out) {

@@ -84,6 +84,10 @@ typedef struct braid_serve_config {
 BRAID_MUST_CHECK braid_status braid_serve_config_load(const char *path, braid_serve_config **out);
 BRAID_MUST_CHECK braid_status braid_serve_config_parse(const char *name, const void *text, size_t bytes,
                                                        braid_serve_config **out);
+/* A cluster with its defaults, where the file has none; the checks of what was put into it since; none any more. */
+BRAID_MUST_CHECK braid_status braid_serve_config_add_cluster(braid_serve_config *config);
+BRAID_MUST_CHECK braid_status braid_serve_config_check_cluster(const braid_serve_config *config);
+void braid_serve_config_drop_cluster(braid_serve_config *config);
 void braid_serve_config_free(braid_serve_config *config); /* NULL is allowed */
 
 #endif

@@ -137,9 +137,10 @@ static void describe_present(const braid_cluster_view *view, situation *s) {
   braid_cluster_problem *p = &s->problem;
   for (size_t m = 0; m < p->model_count; m++) {
     const braid_cluster_order *order = braid_cluster_view_order(view, s->models[m]);
+    double each = order && order->node_count ? s->model_list[m].requests_per_s / (double)order->node_count : 0;
     for (size_t n = 0; order && n < p->node_count; n++)
       if (braid_cluster_order_names(order, s->nodes[n]))
-        s->present[p->present_count++] = (braid_cluster_replica){.model = m, .node = n};
+        s->present[p->present_count++] = (braid_cluster_replica){.model = m, .node = n, .requests_per_s = each};
   }
 }
 

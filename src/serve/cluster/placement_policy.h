@@ -28,7 +28,7 @@ typedef struct braid_cluster_node {
   int64_t memory_bytes; /* for models */
   uint64_t features;    /* what the node has, one bit each */
   /* What it draws asleep (it holds no model), awake and idle, and with all instances busy. Not known: it counts as
-   * the most that is known of any node, and a cap is only held for those that are known. */
+   * the most that is known of any node, for the cap too. */
   bool power_known;
   double asleep_watts, idle_watts, busy_watts; /* asleep <= idle <= busy */
   double load_bytes_per_s;                     /* at which it loads a model; 0: not known, and loads cost nothing */
@@ -59,7 +59,7 @@ typedef struct braid_cluster_problem {
   const double *seconds;
   size_t kind_count;
   /* What is there now, by model and then node, each pair once; on nodes that are lost too, so that what moves for them
-   * can be told. requests_per_s is not read. */
+   * can be told. With the requests a second of the plan that led to it: where the next one begins. */
   const braid_cluster_replica *present;
   size_t present_count;
   double most_busy; /* of a node's instances' time, (0, 1] */
@@ -70,9 +70,9 @@ typedef struct braid_cluster_problem {
 typedef enum braid_cluster_reason {
   BRAID_CLUSTER_LEAST,   /* load: fewer replicas than the model's least */
   BRAID_CLUSTER_LOST,    /* load: instead of one on a node that is lost */
-  BRAID_CLUSTER_LOAD,    /* load: those there are do not carry what is wanted */
-  BRAID_CLUSTER_ENERGY,  /* load and unload: another node may sleep for it */
-  BRAID_CLUSTER_SPARE,   /* unload: the others carry what is wanted */
+  BRAID_CLUSTER_LOAD,    /* load: those that there are do not carry what is wanted */
+  BRAID_CLUSTER_ENERGY,  /* load and unload: the whole takes fewer joules so, loads counted in */
+  BRAID_CLUSTER_SPARE,   /* unload: the others carry what is wanted with fewer joules */
   BRAID_CLUSTER_MOST,    /* unload: more replicas than the model's most */
   BRAID_CLUSTER_GONE,    /* unload: its node is lost; nothing is to be done there */
   BRAID_CLUSTER_UNFIT,   /* unload: the node has not the memory, the features or a known time for it */
@@ -86,10 +86,11 @@ typedef struct braid_cluster_move {
   size_t model, node;
   int64_t bytes; /* to be loaded; 0 for unloads */
   braid_cluster_reason reason;
-  size_t other;          /* LOST: the node that is lost; ENERGY: the node that may sleep; else NONE */
-  double wanted, before; /* requests a second of the model: wanted, and what the replicas before this step carry;
-                            LEAST, MOST: replicas; ENERGY: joules saved within the horizon, and spent on loads;
-                            CAP: the cap's watts, and what the nodes would draw at most */
+  size_t other; /* LOST: the node that is lost; ENERGY: the node that has it instead (unload), or had it (load); or
+                   NONE */
+  /* Requests a second of the model that are wanted, and that those replicas carry that stay. LEAST, MOST: replicas.
+   * CAP: the cap's watts, and what the nodes draw at most by the plan. ENERGY: joules of the load, and 0. */
+  double wanted, before;
 } braid_cluster_move;
 
 typedef struct braid_cluster_plan {
@@ -114,7 +115,8 @@ BRAID_MUST_CHECK braid_status braid_cluster_place(const braid_cluster_problem *p
                                                   const braid_allocator *allocator, braid_cluster_plan *plan);
 void braid_cluster_plan_deinit(braid_cluster_plan *plan);
 
-/* The reason of a move in one sentence, with the names that the caller has for what it names. */
+/* The reason of a move in one sentence, with the names that the caller has for models and nodes, three of which are
+ * used at once. */
 typedef const char *braid_cluster_name(const void *context, bool is_node, size_t index);
 void braid_cluster_move_text(const braid_cluster_move *move, braid_cluster_name *name, const void *context, char *text,
                              size_t bytes);

@@ -37,7 +37,7 @@ typedef struct braid_cluster_route {
   int64_t end_ns; /* when it is expected to end there, or would at the earliest; INT64_MAX: nobody holds the model */
 } braid_cluster_route;
 enum { BRAID_CLUSTER_MOST_REFUSED = 8 };
-/* The replica where a request that comes now ends first; of equals the lowest node. deadline_ns 0: none. Nodes of
+/* The replica where a request that comes now ends first; of equals always the same. deadline_ns 0: none. Nodes of
  * `refused` are left out. */
 braid_cluster_route braid_cluster_choose(const braid_cluster_router *router, size_t model, int64_t now_ns,
                                          int64_t deadline_ns, const size_t *refused, size_t refused_count);

@@ -92,6 +92,11 @@ void braid_http_status(braid_http_call *call) {
   add_tenants(call);
   braid_text_add(&call->text, "],\"models\":[");
   add_models(call);
-  braid_text_add(&call->text, "]}");
+  braid_text_add(&call->text, "]");
+  if (call->server->cluster && call->tenant->config->admin) {
+    braid_text_add(&call->text, ",\"cluster\":");
+    braid_serve_cluster_report(call->server->cluster, &call->text);
+  }
+  braid_text_add(&call->text, "}");
   call->status = 200;
 }

@@ -120,6 +120,7 @@ struct wire_connection {
   int references;             /* atomic: the reading thread's, and one of each call and job */
   int gone;                   /* atomic: nobody waits for answers any more */
   bool local;                 /* a Unix socket */
+  bool peer;                  /* another daemon of the cluster: what it asks for is not sent on */
   braid_serve_tenant *tenant; /* NULL: before its hello */
   /* --- of the reading thread --- */
   int64_t connected_ns, frame_ns; /* when the message that is being read began; 0: none */
