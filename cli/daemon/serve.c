@@ -12,7 +12,18 @@ typedef struct arguments {
   bool check;
 } arguments;
 
-enum { KEY_CONFIG = CLI_FIRST_KEY, KEY_PORT, KEY_GRPC_PORT, KEY_SOCKET, KEY_WIRE_PORT, KEY_CLUSTER, KEY_NODE, KEY_NODE_ADDRESS, KEY_GRACE, KEY_CHECK };
+enum {
+  KEY_CONFIG = CLI_FIRST_KEY,
+  KEY_PORT,
+  KEY_GRPC_PORT,
+  KEY_SOCKET,
+  KEY_WIRE_PORT,
+  KEY_CLUSTER,
+  KEY_NODE,
+  KEY_NODE_ADDRESS,
+  KEY_GRACE,
+  KEY_CHECK
+};
 
 static error_t parse(int key, char *argument, struct argp_state *state) {
   arguments *args = state->input;

@@ -74,7 +74,7 @@ static void renew(braid_serve_cluster *cluster, int64_t now) {
 
 /* Somebody has our name: who was started later has it, once; a daemon that is under way does not fight. */
 static braid_status clear_name(braid_serve_cluster *cluster) {
-  const braid_cluster_member *member = braid_cluster_view_member(&cluster->view, cluster->node);
+  const braid_cluster_member *member = braid_cluster_roster_member(&cluster->roster, cluster->node);
   if (!member) return BRAID_OK;
   if (cluster->registered_once && strcmp(member->instance, cluster->instance) != 0)
     return braid_fail(BRAID_BUSY, "another daemon, at %s, is registered as node %s", member->address, cluster->node);
@@ -97,9 +97,9 @@ static braid_status write_self(braid_serve_cluster *cluster, bool first, int64_t
   key_of(cluster, candidate, candidate_key, sizeof candidate_key);
   braid_etcd_compare absent = {.key = node_key};
   braid_etcd_op ops[] = {{node_key, text.data, lease}, {candidate_key, cluster->node, lease}};
-  braid_status status = text.failed ? BRAID_NO_MEMORY
-                                    : braid_etcd_transact(cluster->etcd, &absent, first ? 1 : 0, ops, first ? 2 : 1,
-                                                          &done, NULL);
+  braid_status status =
+      text.failed ? BRAID_NO_MEMORY
+                  : braid_etcd_transact(cluster->etcd, &absent, first ? 1 : 0, ops, first ? 2 : 1, &done, NULL);
   braid_text_deinit(&text);
   if (status == BRAID_OK && !done) status = braid_fail(BRAID_BUSY, "node %s is still registered", cluster->node);
   return status;
@@ -107,7 +107,7 @@ static braid_status write_self(braid_serve_cluster *cluster, bool first, int64_t
 
 static void join(braid_serve_cluster *cluster, int64_t now) {
   int64_t lease = 0, ttl;
-  if (cluster->lease || !cluster->view.revision || now < cluster->retry_ns) return;
+  if (cluster->lease || !cluster->roster.revision || now < cluster->retry_ns) return;
   cluster->retry_ns = now + RETRY_MS * kMs;
   braid_status status = clear_name(cluster);
   if (status == BRAID_OK) status = braid_etcd_lease(cluster->etcd, BRAID_CLUSTER_TTL_S, &lease, &ttl);
@@ -150,8 +150,8 @@ static void follow(braid_serve_cluster *cluster) {
     char own[64];
     braid_cluster_candidate_key(cluster, own, sizeof own);
     pthread_mutex_lock(&cluster->lock);
-    braid_cluster_view_apply(&cluster->view, cluster->prefix, &keys);
-    const braid_cluster_candidate *leader = braid_cluster_view_leader(&cluster->view);
+    braid_cluster_roster_apply(&cluster->roster, cluster->prefix, &keys);
+    const braid_cluster_candidate *leader = braid_cluster_roster_leader(&cluster->roster);
     cluster->leads = leader && cluster->lease && strcmp(leader->key, own + strlen("election/")) == 0;
     pthread_cond_broadcast(&cluster->changed);
     pthread_mutex_unlock(&cluster->lock);
@@ -164,7 +164,7 @@ static void follow(braid_serve_cluster *cluster) {
 /* Whether one that is to hold the model does, so that we need not any more. */
 static bool is_held(const braid_serve_cluster *cluster, const braid_cluster_order *order) {
   for (size_t i = 0; i < order->node_count; i++) {
-    const braid_cluster_member *member = braid_cluster_view_member(&cluster->view, order->nodes[i]);
+    const braid_cluster_member *member = braid_cluster_roster_member(&cluster->roster, order->nodes[i]);
     const braid_cluster_holding *holding = member ? braid_cluster_member_holding(member, order->model) : NULL;
     if (holding && holding->state == BRAID_CLUSTER_READY) return true;
   }
@@ -176,9 +176,9 @@ static void obey(braid_serve_cluster *cluster) {
   braid_serve_registry *registry = cluster->server->registry;
   braid_serve_entry entry;
   bool refused, asked, settled = cluster->lease != 0;
-  if (!cluster->view.revision) return;
+  if (!cluster->roster.revision) return;
   for (size_t i = 0; braid_serve_registry_local(registry, i, &entry, &refused, &asked); i++) {
-    const braid_cluster_order *order = braid_cluster_view_order(&cluster->view, entry.config->name);
+    const braid_cluster_order *order = braid_cluster_roster_order(&cluster->roster, entry.config->name);
     bool ours = order && braid_cluster_order_names(order, cluster->node);
     if (ours)
       braid_serve_registry_order(registry, entry.config->name, true);
@@ -252,7 +252,8 @@ static braid_status set_names(braid_serve_cluster *cluster) {
   snprintf(cluster->node, sizeof cluster->node, "%s", config->node ? config->node : host);
   if (!cluster->node[0]) return braid_fail(BRAID_INVALID_ARGUMENT, "cluster: the node has no name");
   snprintf(cluster->prefix, sizeof cluster->prefix, "/braid/%.100s/", config->name);
-  if (getrandom(random, sizeof random, 0) != sizeof random) return braid_fail(BRAID_IO, "the system has no random bytes");
+  if (getrandom(random, sizeof random, 0) != sizeof random)
+    return braid_fail(BRAID_IO, "the system has no random bytes");
   braid_sha256_text(random, sizeof random, cluster->instance);
   return set_address(cluster);
 }
@@ -335,7 +336,7 @@ void braid_serve_cluster_destroy(braid_serve_cluster *cluster) {
   braid_cluster_close_links(cluster);
   braid_etcd_follow_destroy(cluster->follow);
   braid_etcd_destroy(cluster->etcd);
-  braid_cluster_view_deinit(&cluster->view);
+  braid_cluster_roster_deinit(&cluster->roster);
   for (size_t i = 0; cluster->remotes && i < cluster->server->config->models_count; i++)
     braid_serve_model_release(cluster->remotes[i]);
   braid_free(NULL, cluster->remotes);

@@ -58,8 +58,8 @@ static bool choose(journey *j) {
   double least = 0;
   int64_t now = braid_now_ns();
   pthread_mutex_lock(&cluster->lock);
-  for (size_t i = 0; i < cluster->view.member_count; i++) {
-    const braid_cluster_member *member = &cluster->view.members[i];
+  for (size_t i = 0; i < cluster->roster.member_count; i++) {
+    const braid_cluster_member *member = &cluster->roster.members[i];
     const braid_cluster_holding *holding = braid_cluster_member_holding(member, model);
     if (!holding || holding->state != BRAID_CLUSTER_READY || strcmp(member->name, cluster->node) == 0 ||
         is_refused(j, member->address) || braid_cluster_is_down(cluster, member->address, now))
@@ -80,7 +80,7 @@ static bool choose(journey *j) {
 /* Whether the node is in the cluster still, as far as we know: one that says nothing is not waited for beyond that. */
 static bool is_there(const journey *j) {
   pthread_mutex_lock(&j->cluster->lock);
-  const braid_cluster_member *member = braid_cluster_view_member(&j->cluster->view, j->node);
+  const braid_cluster_member *member = braid_cluster_roster_member(&j->cluster->roster, j->node);
   bool there = member && strcmp(member->address, j->address) == 0;
   pthread_mutex_unlock(&j->cluster->lock);
   return there;
@@ -204,8 +204,11 @@ static result launch(journey *j, cluster_link *link, bool *out_broken) {
   braid_serve_request *request = j->request;
   const braid_serve_model *model = request->model;
   braid_client_tensor inputs[BRAID_SERVE_PORTS], outputs[BRAID_SERVE_PORTS];
-  braid_client_launch_options options = {.model = model->config->name, .inputs = inputs, .outputs = outputs,
-                                         .input_count = request->input_count, .priority = request->priority};
+  braid_client_launch_options options = {.model = model->config->name,
+                                         .inputs = inputs,
+                                         .outputs = outputs,
+                                         .input_count = request->input_count,
+                                         .priority = request->priority};
   for (size_t i = 0; i < request->input_count; i++) {
     const braid_serve_tensor *tensor = &request->inputs[i];
     inputs[i] = (braid_client_tensor){.name = model->inputs[tensor->port].name,
@@ -332,7 +335,8 @@ static void travel(braid_serve_cluster *cluster, braid_serve_request *request) {
     int64_t now = braid_now_ns();
     if (request->deadline_ns && now > request->deadline_ns) {
       braid_serve_refuse(request, j.sent ? BRAID_SERVE_LATE : BRAID_SERVE_UNAVAILABLE,
-                         "no node could run it within its deadline; %.400s", j.last[0] ? j.last : "none holds the model");
+                         "no node could run it within its deadline; %.400s",
+                         j.last[0] ? j.last : "none holds the model");
       break;
     }
     if (now > j.wait_until_ns) {

@@ -18,7 +18,7 @@ static const double kMostBusy = 0.7;
 /* The problem with the names that its numbers stand for. */
 typedef struct situation {
   braid_cluster_problem problem;
-  const char **nodes, **models; /* of the view */
+  const char **nodes, **models; /* of the roster */
   braid_cluster_node *node_list;
   braid_cluster_model *model_list;
   double *seconds;
@@ -61,27 +61,27 @@ static bool is_able(const braid_cluster_holding *holding) {
 
 /* Names of nodes that are there or that orders name, and of models that some node can hold; in alphabetical order, so
  * that the same situation is the same problem. */
-static bool name_all(const braid_cluster_view *view, situation *s) {
+static bool name_all(const braid_cluster_roster *roster, situation *s) {
   braid_cluster_problem *p = &s->problem;
   bool whole = true;
-  for (size_t i = 0; i < view->member_count && whole; i++) {
-    const braid_cluster_member *member = &view->members[i];
+  for (size_t i = 0; i < roster->member_count && whole; i++) {
+    const braid_cluster_member *member = &roster->members[i];
     whole = add_name(&s->nodes, &p->node_count, &s->node_room, member->name);
     for (size_t k = 0; k < member->holding_count && whole; k++)
       if (is_able(&member->holdings[k]))
         whole = add_name(&s->models, &p->model_count, &s->model_room, member->holdings[k].model);
   }
-  for (size_t i = 0; i < view->order_count && whole; i++)
-    for (size_t k = 0; k < view->orders[i].node_count && whole; k++)
-      whole = add_name(&s->nodes, &p->node_count, &s->node_room, view->orders[i].nodes[k]);
+  for (size_t i = 0; i < roster->order_count && whole; i++)
+    for (size_t k = 0; k < roster->orders[i].node_count && whole; k++)
+      whole = add_name(&s->nodes, &p->node_count, &s->node_room, roster->orders[i].nodes[k]);
   if (whole && p->node_count) qsort(s->nodes, p->node_count, sizeof *s->nodes, compare_names);
   if (whole && p->model_count) qsort(s->models, p->model_count, sizeof *s->models, compare_names);
   return whole;
 }
 
-static void describe_nodes(const braid_cluster_view *view, situation *s) {
+static void describe_nodes(const braid_cluster_roster *roster, situation *s) {
   for (size_t i = 0; i < s->problem.node_count; i++) {
-    const braid_cluster_member *member = braid_cluster_view_member(view, s->nodes[i]);
+    const braid_cluster_member *member = braid_cluster_roster_member(roster, s->nodes[i]);
     s->node_list[i] = (braid_cluster_node){.alive = member != NULL,
                                            .kind = i,
                                            .slow = 1,
@@ -107,14 +107,14 @@ static double remember(braid_serve_cluster *cluster, const char *model, double r
   return demand[at].requests_per_s;
 }
 
-static void describe_models(braid_serve_cluster *cluster, const braid_cluster_view *view, situation *s) {
+static void describe_models(braid_serve_cluster *cluster, const braid_cluster_roster *roster, situation *s) {
   const braid_cluster_problem *p = &s->problem;
   for (size_t m = 0; m < p->model_count; m++) {
     braid_cluster_model *model = &s->model_list[m];
     double wanted = 0, longest = 0;
     *model = (braid_cluster_model){.memory_bytes = 1, .least = (size_t)cluster->config->copies};
     for (size_t n = 0; n < p->node_count; n++) {
-      const braid_cluster_member *member = braid_cluster_view_member(view, s->nodes[n]);
+      const braid_cluster_member *member = braid_cluster_roster_member(roster, s->nodes[n]);
       const braid_cluster_holding *holding = member ? braid_cluster_member_holding(member, s->models[m]) : NULL;
       if (!is_able(holding)) continue;
       wanted += holding->requests_per_s;
@@ -122,7 +122,7 @@ static void describe_models(braid_serve_cluster *cluster, const braid_cluster_vi
       if (holding->bytes > model->memory_bytes) model->memory_bytes = holding->bytes;
     }
     for (size_t n = 0; n < p->node_count; n++) {
-      const braid_cluster_member *member = braid_cluster_view_member(view, s->nodes[n]);
+      const braid_cluster_member *member = braid_cluster_roster_member(roster, s->nodes[n]);
       const braid_cluster_holding *holding = member ? braid_cluster_member_holding(member, s->models[m]) : NULL;
       double seconds = longest > 0 ? longest : kUnknownSeconds;
       if (holding && holding->seconds > 0) seconds = holding->seconds;
@@ -133,10 +133,10 @@ static void describe_models(braid_serve_cluster *cluster, const braid_cluster_vi
   }
 }
 
-static void describe_present(const braid_cluster_view *view, situation *s) {
+static void describe_present(const braid_cluster_roster *roster, situation *s) {
   braid_cluster_problem *p = &s->problem;
   for (size_t m = 0; m < p->model_count; m++) {
-    const braid_cluster_order *order = braid_cluster_view_order(view, s->models[m]);
+    const braid_cluster_order *order = braid_cluster_roster_order(roster, s->models[m]);
     double each = order && order->node_count ? s->model_list[m].requests_per_s / (double)order->node_count : 0;
     for (size_t n = 0; order && n < p->node_count; n++)
       if (braid_cluster_order_names(order, s->nodes[n]))
@@ -145,19 +145,19 @@ static void describe_present(const braid_cluster_view *view, situation *s) {
 }
 
 /* False: no memory. */
-static bool describe(braid_serve_cluster *cluster, const braid_cluster_view *view, situation *s) {
+static bool describe(braid_serve_cluster *cluster, const braid_cluster_roster *roster, situation *s) {
   braid_cluster_problem *p = &s->problem;
   *s = (situation){.problem = {.most_busy = kMostBusy, .cap_watts = INFINITY}};
-  if (!name_all(view, s)) return false;
+  if (!name_all(roster, s)) return false;
   p->kind_count = p->node_count;
   s->node_list = braid_zalloc_array(NULL, p->node_count + 1, sizeof *s->node_list);
   s->model_list = braid_zalloc_array(NULL, p->model_count + 1, sizeof *s->model_list);
   s->seconds = braid_zalloc_array(NULL, p->node_count * p->model_count + 1, sizeof *s->seconds);
   s->present = braid_zalloc_array(NULL, p->model_count * BRAID_CLUSTER_COPIES + 1, sizeof *s->present);
   if (!s->node_list || !s->model_list || !s->seconds || !s->present) return false;
-  describe_nodes(view, s);
-  describe_models(cluster, view, s);
-  describe_present(view, s);
+  describe_nodes(roster, s);
+  describe_models(cluster, roster, s);
+  describe_present(roster, s);
   p->nodes = s->node_list;
   p->models = s->model_list;
   p->seconds = s->seconds;
@@ -193,12 +193,12 @@ static bool same_nodes(const braid_cluster_order *a, const braid_cluster_order *
 }
 
 /* Orders that are others than those there are, up to WRITES; returns how many. */
-static size_t find_changes(const braid_serve_cluster *cluster, const braid_cluster_view *view, const situation *s,
+static size_t find_changes(const braid_serve_cluster *cluster, const braid_cluster_roster *roster, const situation *s,
                            const braid_cluster_plan *plan, bool settled, braid_cluster_order *out) {
   size_t count = 0;
   (void)cluster;
   for (size_t m = 0; m < s->problem.model_count && count < WRITES; m++) {
-    const braid_cluster_order *before = braid_cluster_view_order(view, s->models[m]);
+    const braid_cluster_order *before = braid_cluster_roster_order(roster, s->models[m]);
     braid_cluster_order *order = &out[count];
     if (!before && !settled) continue; /* nodes are still coming */
     *order = (braid_cluster_order){.revision = before ? before->revision : 0};
@@ -219,7 +219,7 @@ static void write_orders(braid_serve_cluster *cluster, const braid_cluster_order
   braid_etcd_op ops[WRITES];
   char keys[WRITES + 1][300], candidate[64];
   braid_text texts[WRITES];
-  const braid_cluster_candidate *leader = braid_cluster_view_leader(&cluster->view);
+  const braid_cluster_candidate *leader = braid_cluster_roster_leader(&cluster->roster);
   bool done = false, whole = true;
   int64_t revision = 0;
   braid_cluster_candidate_key(cluster, candidate, sizeof candidate);
@@ -250,9 +250,9 @@ static void decide(braid_serve_cluster *cluster, bool settled) {
   situation s;
   braid_cluster_plan plan = {0};
   braid_cluster_order *orders = braid_zalloc_array(NULL, WRITES, sizeof *orders);
-  bool ready = describe(cluster, &cluster->view, &s) && orders && s.problem.node_count && s.problem.model_count;
+  bool ready = describe(cluster, &cluster->roster, &s) && orders && s.problem.node_count && s.problem.model_count;
   if (ready && braid_cluster_place(&s.problem, NULL, &plan) == BRAID_OK) {
-    size_t count = find_changes(cluster, &cluster->view, &s, &plan, settled, orders);
+    size_t count = find_changes(cluster, &cluster->roster, &s, &plan, settled, orders);
     if (count) write_orders(cluster, orders, count);
     braid_cluster_plan_deinit(&plan);
   } else if (ready) {
@@ -264,11 +264,12 @@ static void decide(braid_serve_cluster *cluster, bool settled) {
 }
 
 /* What decisions stand on, but for loads: who is there, and what they can hold. */
-static size_t count_able(const braid_cluster_view *view) {
-  size_t sum = view->order_count;
-  for (size_t i = 0; i < view->member_count; i++) {
-    sum = sum * 31 + (size_t)view->members[i].revision;
-    for (size_t k = 0; k < view->members[i].holding_count; k++) sum = sum * 3 + is_able(&view->members[i].holdings[k]);
+static size_t count_able(const braid_cluster_roster *roster) {
+  size_t sum = roster->order_count;
+  for (size_t i = 0; i < roster->member_count; i++) {
+    sum = sum * 31 + (size_t)roster->members[i].revision;
+    for (size_t k = 0; k < roster->members[i].holding_count; k++)
+      sum = sum * 3 + is_able(&roster->members[i].holdings[k]);
   }
   return sum;
 }
@@ -278,9 +279,9 @@ void braid_cluster_lead(braid_serve_cluster *cluster, int64_t now) {
     cluster->joined_ns = now;
     return;
   }
-  size_t able = count_able(&cluster->view);
+  size_t able = count_able(&cluster->roster);
   bool news = able != cluster->joined_count;
-  if (cluster->view.revision < cluster->orders_revision) return;
+  if (cluster->roster.revision < cluster->orders_revision) return;
   if (!news && now < cluster->lead_ns + DECIDE_MS * kMs) return;
   if (news) cluster->joined_ns = now;
   cluster->joined_count = able;

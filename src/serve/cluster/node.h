@@ -14,14 +14,14 @@
 #include "base/thread.h"
 #include "braid/client.h"
 #include "serve/cluster/cluster.h"
-#include "serve/cluster/view.h"
+#include "serve/cluster/roster.h"
 #include "serve/server.h"
 
 enum {
   BRAID_CLUSTER_TTL_S = 2,      /* of leases; etcd's least with its own settings */
   BRAID_CLUSTER_RENEW_MS = 500, /* between renewals */
   BRAID_CLUSTER_TICK_MS = 50,
-  BRAID_CLUSTER_WORKERS = 32,   /* requests on their way at a time */
+  BRAID_CLUSTER_WORKERS = 32,    /* requests on their way at a time */
   BRAID_CLUSTER_SETTLE_MS = 1000 /* a control node waits so long for others before it places what is new */
 };
 
@@ -73,7 +73,7 @@ struct braid_serve_cluster {
   braid_etcd_follow *follow;
   bool registered_once;
   int64_t renew_ns, retry_ns, publish_ns, rated_ns, lead_ns;
-  uint64_t published; /* what stands for the states that others know of; 0: to be said again */
+  uint64_t published;      /* what stands for the states that others know of; 0: to be said again */
   int64_t orders_revision; /* of our last orders: nothing is decided before they are seen */
   int64_t joined_ns;       /* when a node was seen to come or to go last */
   size_t joined_count;
@@ -83,7 +83,7 @@ struct braid_serve_cluster {
   /* --- with the lock --- */
   pthread_mutex_t lock;
   pthread_cond_t changed;
-  braid_cluster_view view;
+  braid_cluster_roster roster;
   int64_t lease, lease_until_ns; /* 0: none; it is ours at least until then */
   bool leads, settled;
   char trouble[BRAID_SERVE_DETAIL]; /* with etcd; "": none */

@@ -64,7 +64,10 @@ cluster_link *braid_cluster_link(braid_serve_cluster *cluster, const char *addre
   if (link) return link;
   char token[WELCOME];
   snprintf(token, sizeof token, "%s%s:%s", kGreeting, tenant->config->name, cluster->token);
-  braid_client_options options = {.token = token, .name = cluster->node, .connect_ms = CONNECT_MS, .call_ms = 2000,
+  braid_client_options options = {.token = token,
+                                  .name = cluster->node,
+                                  .connect_ms = CONNECT_MS,
+                                  .call_ms = 2000,
                                   .max_answer = (uint64_t)tenant->config->max_bytes};
   braid_client *client;
   if (braid_client_connect(address, &options, &client) != BRAID_CLIENT_OK) return NULL;
@@ -113,8 +116,8 @@ static void drop_idle(braid_serve_cluster *cluster) {
   for (cluster_link **at = &cluster->links; *at;) {
     cluster_link *link = *at;
     bool known = false;
-    for (size_t i = 0; i < cluster->view.member_count && !known; i++)
-      known = strcmp(cluster->view.members[i].address, link->address) == 0;
+    for (size_t i = 0; i < cluster->roster.member_count && !known; i++)
+      known = strcmp(cluster->roster.members[i].address, link->address) == 0;
     if (known || link->users) {
       at = &link->next;
       continue;
@@ -168,8 +171,8 @@ static braid_serve_model *make_remote(braid_serve_cluster *cluster, size_t index
 
 /* Another node that has the model, as it was seen last; the lock is held. */
 static const braid_cluster_member *find_holder(const braid_serve_cluster *cluster, const char *model) {
-  for (size_t i = 0; i < cluster->view.member_count; i++) {
-    const braid_cluster_member *member = &cluster->view.members[i];
+  for (size_t i = 0; i < cluster->roster.member_count; i++) {
+    const braid_cluster_member *member = &cluster->roster.members[i];
     const braid_cluster_holding *holding = braid_cluster_member_holding(member, model);
     if (holding && holding->state == BRAID_CLUSTER_READY && strcmp(member->name, cluster->node) != 0 &&
         !braid_cluster_is_down(cluster, member->address, braid_now_ns()))
@@ -199,11 +202,10 @@ static void describe_model(braid_serve_cluster *cluster, size_t index) {
   braid_client_model *models;
   size_t count;
   braid_client_status status = braid_client_models(link->client, name, &models, &count);
-  braid_serve_model *model =
-      status == BRAID_CLIENT_OK && count == 1 ? make_remote(cluster, index, models) : NULL;
+  braid_serve_model *model = status == BRAID_CLIENT_OK && count == 1 ? make_remote(cluster, index, models) : NULL;
   if (status == BRAID_CLIENT_OK) free(models);
-  braid_cluster_unlink(cluster, link,
-                       status == BRAID_CLIENT_LOST || status == BRAID_CLIENT_PROTOCOL || status == BRAID_CLIENT_TIMEOUT);
+  braid_cluster_unlink(
+      cluster, link, status == BRAID_CLIENT_LOST || status == BRAID_CLIENT_PROTOCOL || status == BRAID_CLIENT_TIMEOUT);
   if (!model) {
     braid_cluster_set_down(cluster, address);
     return;
@@ -237,8 +239,8 @@ void *braid_cluster_describer_main(void *context) {
 /* "nodes b, c hold it"; returns how many. */
 static size_t name_holders(const braid_serve_cluster *cluster, const char *name, char *note) {
   size_t count = 0, used = 0;
-  for (size_t i = 0; i < cluster->view.member_count; i++) {
-    const braid_cluster_member *member = &cluster->view.members[i];
+  for (size_t i = 0; i < cluster->roster.member_count; i++) {
+    const braid_cluster_member *member = &cluster->roster.members[i];
     const braid_cluster_holding *holding = braid_cluster_member_holding(member, name);
     if (!holding || holding->state != BRAID_CLUSTER_READY || strcmp(member->name, cluster->node) == 0) continue;
     if (used + BRAID_CLUSTER_NAME + 2 < BRAID_SERVE_DETAIL)
@@ -254,15 +256,15 @@ braid_serve_model *braid_cluster_find_elsewhere(void *context, const char *name,
   *note = '\0';
   pthread_mutex_lock(&cluster->lock);
   braid_serve_model *model = cluster->remotes[index];
-  const braid_cluster_order *order = braid_cluster_view_order(&cluster->view, name);
+  const braid_cluster_order *order = braid_cluster_roster_order(&cluster->roster, name);
   bool ours = order && braid_cluster_order_names(order, cluster->node);
   size_t holders = name_holders(cluster, name, note);
   if (model) braid_serve_model_retain(model);
   if (!holders && model)
     snprintf(note, BRAID_SERVE_DETAIL, "no node holds it at the moment; requests wait for one");
-  else if (!holders && !ours && cluster->view.revision)
+  else if (!holders && !ours && cluster->roster.revision)
     snprintf(note, BRAID_SERVE_DETAIL, order ? "the nodes that are to hold it load it" : "no node holds it yet");
-  else if (!holders && !cluster->view.revision)
+  else if (!holders && !cluster->roster.revision)
     snprintf(note, BRAID_SERVE_DETAIL, "nothing is known of the cluster yet: %.400s", cluster->trouble);
   pthread_mutex_unlock(&cluster->lock);
   return model;

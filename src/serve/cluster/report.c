@@ -11,7 +11,8 @@ static void add_member(const braid_serve_cluster *cluster, const braid_cluster_m
   braid_text_add_json(text, member->name);
   braid_text_add(text, ",\"address\":");
   braid_text_add_json(text, member->address);
-  braid_text_printf(text, ",\"self\":%s,\"control\":%s,\"busy\":%.4f,\"waiting\":%lld,\"instances\":%lld,\"ready\":%zu}",
+  braid_text_printf(text,
+                    ",\"self\":%s,\"control\":%s,\"busy\":%.4f,\"waiting\":%lld,\"instances\":%lld,\"ready\":%zu}",
                     strcmp(member->name, cluster->node) == 0 ? "true" : "false",
                     leader && strcmp(member->name, leader->node) == 0 ? "true" : "false", member->busy,
                     (long long)member->waiting, (long long)member->instances, ready);
@@ -22,7 +23,7 @@ static void add_order(const braid_serve_cluster *cluster, const braid_cluster_or
   braid_text_add_json(text, order->model);
   braid_text_add(text, ",\"nodes\":[");
   for (size_t i = 0; i < order->node_count; i++) {
-    const braid_cluster_member *member = braid_cluster_view_member(&cluster->view, order->nodes[i]);
+    const braid_cluster_member *member = braid_cluster_roster_member(&cluster->roster, order->nodes[i]);
     const braid_cluster_holding *holding = member ? braid_cluster_member_holding(member, order->model) : NULL;
     braid_text_add(text, i ? ",{\"name\":" : "{\"name\":");
     braid_text_add_json(text, order->nodes[i]);
@@ -35,8 +36,8 @@ static void add_order(const braid_serve_cluster *cluster, const braid_cluster_or
 
 void braid_serve_cluster_report(braid_serve_cluster *cluster, braid_text *text) {
   pthread_mutex_lock(&cluster->lock);
-  const braid_cluster_view *view = &cluster->view;
-  const braid_cluster_candidate *leader = braid_cluster_view_leader(view);
+  const braid_cluster_roster *roster = &cluster->roster;
+  const braid_cluster_candidate *leader = braid_cluster_roster_leader(roster);
   braid_text_add(text, "{\"name\":");
   braid_text_add_json(text, cluster->config->name);
   braid_text_add(text, ",\"node\":");
@@ -45,15 +46,15 @@ void braid_serve_cluster_report(braid_serve_cluster *cluster, braid_text *text) 
   braid_text_add_json(text, cluster->trouble[0] ? cluster->trouble : "answers");
   braid_text_add(text, ",\"control\":");
   braid_text_add_json(text, leader ? leader->node : "");
-  braid_text_printf(text, ",\"revision\":%lld,\"nodes\":[", (long long)view->revision);
-  for (size_t i = 0; i < view->member_count; i++) {
+  braid_text_printf(text, ",\"revision\":%lld,\"nodes\":[", (long long)roster->revision);
+  for (size_t i = 0; i < roster->member_count; i++) {
     if (i) braid_text_add(text, ",");
-    add_member(cluster, &view->members[i], leader, text);
+    add_member(cluster, &roster->members[i], leader, text);
   }
   braid_text_add(text, "],\"placement\":[");
-  for (size_t i = 0; i < view->order_count; i++) {
+  for (size_t i = 0; i < roster->order_count; i++) {
     if (i) braid_text_add(text, ",");
-    add_order(cluster, &view->orders[i], text);
+    add_order(cluster, &roster->orders[i], text);
   }
   const cluster_counters *counters = &cluster->counters;
   braid_text_printf(text,
@@ -61,7 +62,7 @@ void braid_serve_cluster_report(braid_serve_cluster *cluster, braid_text *text) 
                     "\"malformed_keys\":%llu}",
                     (unsigned long long)counters->forwarded, (unsigned long long)counters->retried,
                     (unsigned long long)counters->failed, (unsigned long long)counters->taken_back,
-                    (unsigned long long)counters->orders, (unsigned long long)view->refused);
+                    (unsigned long long)counters->orders, (unsigned long long)roster->refused);
   pthread_mutex_unlock(&cluster->lock);
 }
 
@@ -73,7 +74,7 @@ static void add_metric(braid_text *text, const char *name, const char *type, con
 void braid_serve_cluster_metrics(braid_serve_cluster *cluster, braid_text *text) {
   pthread_mutex_lock(&cluster->lock);
   cluster_counters counters = cluster->counters;
-  uint64_t nodes = cluster->view.member_count, registered = braid_cluster_is_registered(cluster);
+  uint64_t nodes = cluster->roster.member_count, registered = braid_cluster_is_registered(cluster);
   uint64_t leads = cluster->leads && registered;
   pthread_mutex_unlock(&cluster->lock);
   add_metric(text, "braid_cluster_registered", "gauge", "Whether this node's lease in etcd is not over", registered);

@@ -5,7 +5,8 @@
 braid_status braid_serve_cluster_start(braid_server *server, braid_serve_cluster **out) {
   (void)server;
   *out = NULL;
-  return braid_fail(BRAID_UNSUPPORTED, "cluster: Braid was built without gRPC (libgrpc-dev), by which etcd is spoken to");
+  return braid_fail(BRAID_UNSUPPORTED,
+                    "cluster: Braid was built without gRPC (libgrpc-dev), by which etcd is spoken to");
 }
 
 void braid_serve_cluster_leave(braid_serve_cluster *cluster) {

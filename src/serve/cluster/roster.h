@@ -5,20 +5,20 @@
  *   election/LEASE    of each daemon, under its lease: the oldest one's daemon is the control node
  *
  * Values are JSON from elsewhere: bounded, and one that is malformed counts as none. */
-#ifndef BRAID_SERVE_CLUSTER_VIEW_H
-#define BRAID_SERVE_CLUSTER_VIEW_H
+#ifndef BRAID_SERVE_CLUSTER_ROSTER_H
+#define BRAID_SERVE_CLUSTER_ROSTER_H
 
 #include "base/text.h"
 #include "serve/cluster/etcd.h"
 #include "serve/request.h"
 
 enum {
-  BRAID_CLUSTER_NAME = 128,   /* of a node or model, with its zero */
-  BRAID_CLUSTER_PLACE = 300,  /* HOST:PORT */
+  BRAID_CLUSTER_NAME = 128,  /* of a node or model, with its zero */
+  BRAID_CLUSTER_PLACE = 300, /* HOST:PORT */
   BRAID_CLUSTER_MEMBERS = 256,
   BRAID_CLUSTER_HOLDINGS = 256, /* models of a node */
   BRAID_CLUSTER_ORDERS = 1024,
-  BRAID_CLUSTER_COPIES = 16, /* nodes of an order */
+  BRAID_CLUSTER_COPIES = 16,      /* nodes of an order */
   BRAID_CLUSTER_VALUE = 256 << 10 /* bytes of a value that is read */
 };
 
@@ -62,27 +62,27 @@ typedef struct braid_cluster_candidate {
   int64_t revision; /* that made the key */
 } braid_cluster_candidate;
 
-typedef struct braid_cluster_view {
+typedef struct braid_cluster_roster {
   braid_cluster_member *members;
   size_t member_count, member_room;
   braid_cluster_order *orders;
   size_t order_count, order_room;
   braid_cluster_candidate *candidates;
   size_t candidate_count, candidate_room;
-  int64_t revision;  /* of the store that is seen; 0: nothing yet */
-  uint64_t refused;  /* keys that were malformed, or too many */
-} braid_cluster_view;
+  int64_t revision; /* of the store that is seen; 0: nothing yet */
+  uint64_t refused; /* keys that were malformed, or too many */
+} braid_cluster_roster;
 
-void braid_cluster_view_deinit(braid_cluster_view *view);
+void braid_cluster_roster_deinit(braid_cluster_roster *roster);
 /* Takes in what etcd says of keys with `prefix`: all of them, or changes. */
-void braid_cluster_view_apply(braid_cluster_view *view, const char *prefix, const braid_etcd_keys *keys);
+void braid_cluster_roster_apply(braid_cluster_roster *roster, const char *prefix, const braid_etcd_keys *keys);
 /* NULL: there is none. */
-const braid_cluster_member *braid_cluster_view_member(const braid_cluster_view *view, const char *name);
-const braid_cluster_order *braid_cluster_view_order(const braid_cluster_view *view, const char *model);
+const braid_cluster_member *braid_cluster_roster_member(const braid_cluster_roster *roster, const char *name);
+const braid_cluster_order *braid_cluster_roster_order(const braid_cluster_roster *roster, const char *model);
 const braid_cluster_holding *braid_cluster_member_holding(const braid_cluster_member *member, const char *model);
 bool braid_cluster_order_names(const braid_cluster_order *order, const char *node);
 /* The control node: the candidate whose key is the oldest; NULL: there is none. */
-const braid_cluster_candidate *braid_cluster_view_leader(const braid_cluster_view *view);
+const braid_cluster_candidate *braid_cluster_roster_leader(const braid_cluster_roster *roster);
 
 /* Values as JSON. */
 void braid_cluster_member_write(const braid_cluster_member *member, braid_text *out);

@@ -1,4 +1,4 @@
-#include "serve/cluster/view.h"
+#include "serve/cluster/roster.h"
 
 #include <jansson.h>
 #include <math.h>
@@ -156,26 +156,26 @@ void braid_cluster_order_write(const braid_cluster_order *order, braid_text *out
 
 /* --- finding -------------------------------------------------------------------------------------------------------
  */
-static size_t find_member(const braid_cluster_view *view, const char *name) {
+static size_t find_member(const braid_cluster_roster *roster, const char *name) {
   size_t at = 0;
-  while (at < view->member_count && strcmp(view->members[at].name, name) != 0) at++;
+  while (at < roster->member_count && strcmp(roster->members[at].name, name) != 0) at++;
   return at;
 }
 
-static size_t find_order(const braid_cluster_view *view, const char *model) {
+static size_t find_order(const braid_cluster_roster *roster, const char *model) {
   size_t at = 0;
-  while (at < view->order_count && strcmp(view->orders[at].model, model) != 0) at++;
+  while (at < roster->order_count && strcmp(roster->orders[at].model, model) != 0) at++;
   return at;
 }
 
-const braid_cluster_member *braid_cluster_view_member(const braid_cluster_view *view, const char *name) {
-  size_t at = find_member(view, name);
-  return at < view->member_count ? &view->members[at] : NULL;
+const braid_cluster_member *braid_cluster_roster_member(const braid_cluster_roster *roster, const char *name) {
+  size_t at = find_member(roster, name);
+  return at < roster->member_count ? &roster->members[at] : NULL;
 }
 
-const braid_cluster_order *braid_cluster_view_order(const braid_cluster_view *view, const char *model) {
-  size_t at = find_order(view, model);
-  return at < view->order_count ? &view->orders[at] : NULL;
+const braid_cluster_order *braid_cluster_roster_order(const braid_cluster_roster *roster, const char *model) {
+  size_t at = find_order(roster, model);
+  return at < roster->order_count ? &roster->orders[at] : NULL;
 }
 
 const braid_cluster_holding *braid_cluster_member_holding(const braid_cluster_member *member, const char *model) {
@@ -190,44 +190,44 @@ bool braid_cluster_order_names(const braid_cluster_order *order, const char *nod
   return false;
 }
 
-const braid_cluster_candidate *braid_cluster_view_leader(const braid_cluster_view *view) {
+const braid_cluster_candidate *braid_cluster_roster_leader(const braid_cluster_roster *roster) {
   const braid_cluster_candidate *first = NULL;
-  for (size_t i = 0; i < view->candidate_count; i++)
-    if (!first || view->candidates[i].revision < first->revision) first = &view->candidates[i];
+  for (size_t i = 0; i < roster->candidate_count; i++)
+    if (!first || roster->candidates[i].revision < first->revision) first = &roster->candidates[i];
   return first;
 }
 
 /* --- changes -------------------------------------------------------------------------------------------------------
  */
-static void drop_member(braid_cluster_view *view, size_t at) {
-  if (at >= view->member_count) return;
-  braid_cluster_member_deinit(&view->members[at]);
-  view->members[at] = view->members[--view->member_count];
+static void drop_member(braid_cluster_roster *roster, size_t at) {
+  if (at >= roster->member_count) return;
+  braid_cluster_member_deinit(&roster->members[at]);
+  roster->members[at] = roster->members[--roster->member_count];
 }
 
-static void drop_order(braid_cluster_view *view, size_t at) {
-  if (at < view->order_count) view->orders[at] = view->orders[--view->order_count];
+static void drop_order(braid_cluster_roster *roster, size_t at) {
+  if (at < roster->order_count) roster->orders[at] = roster->orders[--roster->order_count];
 }
 
-static void drop_candidate(braid_cluster_view *view, const char *key) {
-  for (size_t i = 0; i < view->candidate_count; i++)
-    if (strcmp(view->candidates[i].key, key) == 0) {
-      view->candidates[i] = view->candidates[--view->candidate_count];
+static void drop_candidate(braid_cluster_roster *roster, const char *key) {
+  for (size_t i = 0; i < roster->candidate_count; i++)
+    if (strcmp(roster->candidates[i].key, key) == 0) {
+      roster->candidates[i] = roster->candidates[--roster->candidate_count];
       return;
     }
 }
 
-static void clear(braid_cluster_view *view) {
-  while (view->member_count) drop_member(view, 0);
-  view->order_count = view->candidate_count = 0;
+static void clear(braid_cluster_roster *roster) {
+  while (roster->member_count) drop_member(roster, 0);
+  roster->order_count = roster->candidate_count = 0;
 }
 
-void braid_cluster_view_deinit(braid_cluster_view *view) {
-  clear(view);
-  braid_free(NULL, view->members);
-  braid_free(NULL, view->orders);
-  braid_free(NULL, view->candidates);
-  *view = (braid_cluster_view){0};
+void braid_cluster_roster_deinit(braid_cluster_roster *roster) {
+  clear(roster);
+  braid_free(NULL, roster->members);
+  braid_free(NULL, roster->orders);
+  braid_free(NULL, roster->candidates);
+  *roster = (braid_cluster_roster){0};
 }
 
 /* Room for one more; NULL: no memory, or as many as there may be. */
@@ -238,89 +238,89 @@ static void *grow(void **items, size_t count, size_t *room, size_t bytes, size_t
   return grown;
 }
 
-static bool put_member(braid_cluster_view *view, const char *name, const braid_etcd_key *key) {
+static bool put_member(braid_cluster_roster *roster, const char *name, const braid_etcd_key *key) {
   braid_cluster_member member;
   if (!is_name(name) || !braid_cluster_member_read(key->value, key->value_bytes, &member)) {
-    drop_member(view, find_member(view, name));
+    drop_member(roster, find_member(roster, name));
     return false;
   }
-  snprintf(member.name, sizeof member.name, "%s", name);
+  snprintf(member.name, sizeof member.name, "%.127s", name);
   member.lease = key->lease;
   member.revision = key->create_revision;
-  size_t at = find_member(view, name);
-  if (at == view->member_count &&
-      !grow((void **)&view->members, at, &view->member_room, sizeof member, BRAID_CLUSTER_MEMBERS)) {
+  size_t at = find_member(roster, name);
+  if (at == roster->member_count &&
+      !grow((void **)&roster->members, at, &roster->member_room, sizeof member, BRAID_CLUSTER_MEMBERS)) {
     braid_cluster_member_deinit(&member);
     return false;
   }
-  if (at < view->member_count)
-    braid_cluster_member_deinit(&view->members[at]);
+  if (at < roster->member_count)
+    braid_cluster_member_deinit(&roster->members[at]);
   else
-    view->member_count++;
-  view->members[at] = member;
+    roster->member_count++;
+  roster->members[at] = member;
   return true;
 }
 
-static bool put_order(braid_cluster_view *view, const char *model, const braid_etcd_key *key) {
+static bool put_order(braid_cluster_roster *roster, const char *model, const braid_etcd_key *key) {
   braid_cluster_order order;
   bool read = is_name(model) && braid_cluster_order_read(key->value, key->value_bytes, &order);
   if (!read) order = (braid_cluster_order){.reason = "the order in etcd is malformed"}; /* to be written anew */
   if (!is_name(model)) return false;
-  snprintf(order.model, sizeof order.model, "%s", model);
+  snprintf(order.model, sizeof order.model, "%.127s", model);
   order.revision = key->mod_revision;
-  size_t at = find_order(view, model);
-  if (at == view->order_count) {
-    if (!grow((void **)&view->orders, at, &view->order_room, sizeof order, BRAID_CLUSTER_ORDERS)) return false;
-    view->order_count++;
+  size_t at = find_order(roster, model);
+  if (at == roster->order_count) {
+    if (!grow((void **)&roster->orders, at, &roster->order_room, sizeof order, BRAID_CLUSTER_ORDERS)) return false;
+    roster->order_count++;
   }
-  view->orders[at] = order;
+  roster->orders[at] = order;
   return read;
 }
 
-static bool put_candidate(braid_cluster_view *view, const char *name, const braid_etcd_key *key) {
+static bool put_candidate(braid_cluster_roster *roster, const char *name, const braid_etcd_key *key) {
   braid_cluster_candidate candidate = {.revision = key->create_revision};
-  snprintf(candidate.key, sizeof candidate.key, "%s", name);
+  snprintf(candidate.key, sizeof candidate.key, "%.127s", name);
   if (key->value_bytes >= sizeof candidate.node) return false;
   memcpy(candidate.node, key->value, key->value_bytes);
   if (!is_name(candidate.node)) return false;
-  drop_candidate(view, name);
-  if (!grow((void **)&view->candidates, view->candidate_count, &view->candidate_room, sizeof candidate,
+  drop_candidate(roster, name);
+  if (!grow((void **)&roster->candidates, roster->candidate_count, &roster->candidate_room, sizeof candidate,
             BRAID_CLUSTER_MEMBERS))
     return false;
-  view->candidates[view->candidate_count++] = candidate;
+  roster->candidates[roster->candidate_count++] = candidate;
   return true;
 }
 
 /* One key; false: it is malformed, or there is no room for it. */
-static bool apply_key(braid_cluster_view *view, const char *name, const braid_etcd_key *key) {
+static bool apply_key(braid_cluster_roster *roster, const char *name, const braid_etcd_key *key) {
   if (strncmp(name, "nodes/", 6) == 0) {
-    if (!key->deleted) return put_member(view, name + 6, key);
-    drop_member(view, find_member(view, name + 6));
+    if (!key->deleted) return put_member(roster, name + 6, key);
+    drop_member(roster, find_member(roster, name + 6));
   } else if (strncmp(name, "orders/", 7) == 0) {
-    if (!key->deleted) return put_order(view, name + 7, key);
-    drop_order(view, find_order(view, name + 7));
+    if (!key->deleted) return put_order(roster, name + 7, key);
+    drop_order(roster, find_order(roster, name + 7));
   } else if (strncmp(name, "election/", 9) == 0) {
-    if (!key->deleted) return put_candidate(view, name + 9, key);
-    drop_candidate(view, name + 9);
+    if (!key->deleted) return put_candidate(roster, name + 9, key);
+    drop_candidate(roster, name + 9);
   } else {
     return false;
   }
   return true;
 }
 
-void braid_cluster_view_apply(braid_cluster_view *view, const char *prefix, const braid_etcd_keys *keys) {
+void braid_cluster_roster_apply(braid_cluster_roster *roster, const char *prefix, const braid_etcd_keys *keys) {
   size_t skip = strlen(prefix);
-  if (keys->all) clear(view);
+  if (keys->all) clear(roster);
   for (size_t i = 0; i < keys->count; i++) {
     const braid_etcd_key *key = &keys->keys[i];
-    char name[BRAID_CLUSTER_NAME + 16];
+    char name[BRAID_CLUSTER_NAME];
     size_t length = key->key_bytes >= skip && memcmp(key->key, prefix, skip) == 0 ? key->key_bytes - skip : SIZE_MAX;
     bool fits = length < BRAID_CLUSTER_NAME && !memchr(key->key + skip, 0, length);
     if (fits) {
       memcpy(name, key->key + skip, length);
       name[length] = '\0';
     }
-    view->refused += !fits || !apply_key(view, name, key);
+    roster->refused += !fits || !apply_key(roster, name, key);
   }
-  if (keys->revision > view->revision) view->revision = keys->revision;
+  if (keys->revision > roster->revision) roster->revision = keys->revision;
 }
