@@ -85,6 +85,10 @@ static void describe_nodes(const braid_cluster_roster *roster, situation *s) {
     s->node_list[i] = (braid_cluster_node){.alive = member != NULL,
                                            .kind = i,
                                            .slow = 1,
+                                           .power_known = true, /* none sleeps: an empty node saves nothing */
+                                           .asleep_watts = 1,
+                                           .idle_watts = 1,
+                                           .busy_watts = 2,
                                            .instances = member ? (size_t)member->instances : 1,
                                            .memory_bytes = member ? member->memory_bytes : 0};
   }
