@@ -147,7 +147,7 @@ async def run_kills(cluster, load, what, times, copies, random_of):
         await asyncio.sleep(random_of.random() * 2 if what == "etcd" else (0.05 if i % 2 else 4))
         cluster.start(victim)
         if victim != "etcd":
-            await asyncio.to_thread(await_answer, f"http://127.0.0.1:{cluster.ports[victim]}/v2/health/live", 30,
+            await asyncio.to_thread(await_answer, f"http://127.0.0.1:{cluster.ports[victim]}/v2/health/ready", 30,
                                     cluster.processes[victim])
             load.dead.discard(victim)
         await cluster.await_whole(copies)

@@ -171,6 +171,23 @@ static bool is_held(const braid_serve_cluster *cluster, const braid_cluster_orde
   return order->node_count == 0;
 }
 
+/* Whether requests for the model can be read here. */
+static bool is_known(braid_serve_cluster *cluster, size_t index) {
+  pthread_mutex_lock(&cluster->lock);
+  bool known = cluster->remotes[index];
+  pthread_mutex_unlock(&cluster->lock);
+  return known;
+}
+
+/* Whether no node can hold it: nobody waits for that. */
+static bool is_hopeless(const braid_serve_cluster *cluster, const char *model) {
+  for (size_t i = 0; i < cluster->roster.member_count; i++) {
+    const braid_cluster_holding *holding = braid_cluster_member_holding(&cluster->roster.members[i], model);
+    if (holding && holding->state != BRAID_CLUSTER_UNABLE) return false;
+  }
+  return cluster->roster.member_count > 0;
+}
+
 /* Loads and unloads what the orders say. While etcd is away the last ones hold. */
 static void obey(braid_serve_cluster *cluster) {
   braid_serve_registry *registry = cluster->server->registry;
@@ -184,7 +201,8 @@ static void obey(braid_serve_cluster *cluster) {
       braid_serve_registry_order(registry, entry.config->name, true);
     else if (order && entry.state == BRAID_SERVE_READY && !asked && is_held(cluster, order))
       braid_serve_registry_order(registry, entry.config->name, false);
-    settled &= order && (!ours || refused || entry.state == BRAID_SERVE_READY || entry.state == BRAID_SERVE_BROKEN);
+    bool here = refused || entry.state == BRAID_SERVE_READY || entry.state == BRAID_SERVE_BROKEN;
+    settled &= is_hopeless(cluster, entry.config->name) || (order && (ours ? here : is_known(cluster, i)));
   }
   pthread_mutex_lock(&cluster->lock);
   cluster->settled |= settled;

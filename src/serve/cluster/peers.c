@@ -146,27 +146,55 @@ static void take_ports(const braid_client_port *from, size_t count, braid_serve_
   }
 }
 
-/* A model with the ports of another node's; NULL: no memory, or it has none. */
-static braid_serve_model *make_remote(braid_serve_cluster *cluster, size_t index, const braid_client_model *from) {
+/* A model without ports that stands for others'; NULL: no memory. */
+static braid_serve_model *begin_remote(braid_serve_cluster *cluster, size_t index) {
   braid_server *server = cluster->server;
-  _Static_assert((int)BRAID_CLIENT_MAX_TENSORS <= (int)BRAID_SERVE_PORTS, "its ports fit");
-  _Static_assert((int)BRAID_CLIENT_MAX_RANK <= (int)BRAID_MAX_RANK, "their dimensions fit");
-  if (from->state != BRAID_CLIENT_READY || !from->output_count) return NULL;
   braid_serve_model *model = braid_zalloc(NULL, sizeof *model);
   if (!model) return NULL;
   model->config = &server->config->models[index];
   model->device = server->devices;
   model->references = 1;
   model->remote = true;
-  model->max_batch = (int64_t)(from->max_batch < 64 ? from->max_batch : 64);
   model->statistics = &cluster->remote_statistics[index];
   pthread_mutex_init(&model->lock, NULL);
+  snprintf(model->batching, sizeof model->batching, "another node of the cluster holds it");
+  return model;
+}
+
+/* With the ports of another node's; NULL: no memory, or it has none. */
+static braid_serve_model *make_remote(braid_serve_cluster *cluster, size_t index, const braid_client_model *from) {
+  _Static_assert((int)BRAID_CLIENT_MAX_TENSORS <= (int)BRAID_SERVE_PORTS, "its ports fit");
+  _Static_assert((int)BRAID_CLIENT_MAX_RANK <= (int)BRAID_MAX_RANK, "their dimensions fit");
+  if (from->state != BRAID_CLIENT_READY || !from->output_count) return NULL;
+  braid_serve_model *model = begin_remote(cluster, index);
+  if (!model) return NULL;
+  model->max_batch = (int64_t)(from->max_batch < 64 ? from->max_batch : 64);
   model->input_count = from->input_count;
   model->output_count = from->output_count;
   take_ports(from->inputs, from->input_count, model->inputs);
   take_ports(from->outputs, from->output_count, model->outputs);
-  snprintf(model->batching, sizeof model->batching, "another node of the cluster holds it");
   return model;
+}
+
+/* With the ports of our own, for the time when it is not here any more. */
+static braid_serve_model *make_remote_of(braid_serve_cluster *cluster, size_t index, const braid_serve_model *own) {
+  braid_serve_model *model = begin_remote(cluster, index);
+  if (!model) return NULL;
+  model->max_batch = own->max_batch;
+  model->input_count = own->input_count;
+  model->output_count = own->output_count;
+  memcpy(model->inputs, own->inputs, sizeof model->inputs);
+  memcpy(model->outputs, own->outputs, sizeof model->outputs);
+  return model;
+}
+
+static void set_remote(braid_serve_cluster *cluster, size_t index, braid_serve_model *model) {
+  pthread_mutex_lock(&cluster->lock);
+  braid_serve_model *old = cluster->remotes[index];
+  cluster->remotes[index] = model;
+  pthread_cond_broadcast(&cluster->changed);
+  pthread_mutex_unlock(&cluster->lock);
+  braid_serve_model_release(old);
 }
 
 /* Another node that has the model, as it was seen last; the lock is held. */
@@ -182,7 +210,7 @@ static const braid_cluster_member *find_holder(const braid_serve_cluster *cluste
 }
 
 /* Asks who holds it for its ports. */
-static void describe_model(braid_serve_cluster *cluster, size_t index) {
+static void ask_holder(braid_serve_cluster *cluster, size_t index) {
   const braid_server *server = cluster->server;
   const char *name = server->config->models[index].name;
   char address[BRAID_CLUSTER_PLACE] = "";
@@ -190,7 +218,7 @@ static void describe_model(braid_serve_cluster *cluster, size_t index) {
   for (size_t i = 0; i < server->tenant_count && !tenant; i++)
     if (braid_serve_tenant_may(&server->tenants[i], name)) tenant = &server->tenants[i];
   pthread_mutex_lock(&cluster->lock);
-  const braid_cluster_member *member = tenant && !cluster->remotes[index] ? find_holder(cluster, name) : NULL;
+  const braid_cluster_member *member = tenant ? find_holder(cluster, name) : NULL;
   if (member) snprintf(address, sizeof address, "%s", member->address);
   pthread_mutex_unlock(&cluster->lock);
   if (!member) return;
@@ -210,12 +238,24 @@ static void describe_model(braid_serve_cluster *cluster, size_t index) {
     braid_cluster_set_down(cluster, address);
     return;
   }
+  set_remote(cluster, index, model);
+}
+
+/* What is known once is known: all nodes have the same model by a name. */
+static void describe_model(braid_serve_cluster *cluster, size_t index) {
+  braid_serve_model *own;
   pthread_mutex_lock(&cluster->lock);
-  braid_serve_model *old = cluster->remotes[index];
-  cluster->remotes[index] = model;
-  pthread_cond_broadcast(&cluster->changed);
+  bool known = cluster->remotes[index];
   pthread_mutex_unlock(&cluster->lock);
-  braid_serve_model_release(old);
+  if (known) return;
+  const char *name = cluster->server->config->models[index].name;
+  if (braid_serve_registry_acquire_local(cluster->server->registry, name, &own) != BRAID_OK) {
+    ask_holder(cluster, index);
+    return;
+  }
+  braid_serve_model *model = make_remote_of(cluster, index, own);
+  braid_serve_model_release(own);
+  if (model) set_remote(cluster, index, model);
 }
 
 void *braid_cluster_describer_main(void *context) {
