@@ -24,7 +24,7 @@ static braid_server *start_node(const char *name, const char *more) {
   assert_non_null(file);
   fprintf(file,
           "devices:\n  - {name: cpu, threads: 1}\nmodels:\n  - {name: m1, path: " BRAID_MODELS "/lenet.cfg}\n"
-          "  - {name: m2, path: " BRAID_MODELS "/lenet.cfg, batch_bits: any, max_batch: 4}\n"
+          "  - {name: m2, path: " BRAID_MODELS "/lenet.cfg}\n"
           "cluster: {token: %s, %s}\n",
           kToken, more);
   fclose(file);
@@ -323,7 +323,6 @@ static void test_same_name(void **state) {
   etcd_stop(&group);
 }
 
-/* A tenant's limits and names hold wherever its requests run. */
 static void *ask_on(void *context) {
   braid_client *client = wire_connect(wire_tcp(context), NULL);
   for (int i = 0; i < 200; i++)
