@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Kills nodes of a cluster, its control node and etcd with SIGKILL at random moments under load.
+"""Kills nodes of a cluster, its control node and etcd with SIGKILL at random moments under load, and stops nodes with SIGSTOP.
 
 Three daemons and one etcd on this machine. Each client knows one daemon, and asks it for all models, wherever they are.
-After a kill the victim comes back at once or after four seconds, when its lease is long over; etcd within two seconds.
+After a kill the victim comes back at once or after four seconds, when its lease is long over; etcd within two seconds. A node that is stopped goes on after four.
 Every answer must be whole and of the same bits. Printed is, for clients of daemons that were not killed, how long the
 longest request took around each kill, and which were refused; and that all models have their copies again.
 
@@ -122,7 +122,7 @@ class Load:
                 self.answers += 1
                 first = self.first.setdefault((model, seed), answer)
                 self.wrong += first != answer or not answer
-                self.took.append((began, time.monotonic()))
+                self.took.append((node, began, time.monotonic()))
             else:
                 self.refused[status] = self.refused.get(status, 0) + 1
                 await asyncio.sleep(0.005)
@@ -143,17 +143,23 @@ async def run_kills(cluster, load, what, times, copies, random_of):
         if victim != "etcd":
             load.dead.add(victim)
         killed = time.monotonic()
-        cluster.kill(victim)
-        await asyncio.sleep(random_of.random() * 2 if what == "etcd" else (0.05 if i % 2 else 4))
-        cluster.start(victim)
+        if what == "stop":
+            cluster.processes[victim].send_signal(signal.SIGSTOP)
+        else:
+            cluster.kill(victim)
+        await asyncio.sleep(random_of.random() * 2 if what == "etcd" else (0.05 if i % 2 and what != "stop" else 4))
+        if what == "stop":
+            cluster.processes[victim].send_signal(signal.SIGCONT)
+        else:
+            cluster.start(victim)
         if victim != "etcd":
             await asyncio.to_thread(await_answer, f"http://127.0.0.1:{cluster.ports[victim]}/v2/health/ready", 30,
                                     cluster.processes[victim])
             load.dead.discard(victim)
         await cluster.await_whole(copies)
-        longest.append(max((end - began for began, end in load.took if end > killed), default=float("inf")))
+        longest.append(max((end - began for node, began, end in load.took if end > killed and node != victim), default=float("inf")))
     refused = {k: v - refused_before.get(k, 0) for k, v in load.refused.items() if v != refused_before.get(k, 0)}
-    print(f"{what} killed {times} times: the longest request {quantile(longest, 0.5):.2f} s at the median of kills, "
+    print(f"{what}, {times} times: the longest request {quantile(longest, 0.5):.2f} s at the median of kills, "
           f"{max(longest):.2f} s at most; refused {refused or 'none'}", flush=True)
     return max(longest)
 
@@ -181,7 +187,7 @@ def main():
     parser.add_argument("--build", default="build")
     parser.add_argument("--times", type=int, default=20)
     parser.add_argument("--copies", type=int, default=2, help="nodes that hold each model")
-    parser.add_argument("--kill", default="node,control,etcd")
+    parser.add_argument("--kill", default="node,control,etcd,stop")
     parser.add_argument("--seed", type=int, default=1)
     args = parser.parse_args()
     if not shutil.which("etcd"):

@@ -275,6 +275,111 @@ static void test_leader_lost(void **state) {
   stop_all();
 }
 
+/* --- a network that says nothing -----------------------------------------------------------------------------------
+ * Between a node and etcd stands a thread that passes bytes on, until it is told to keep them. */
+enum { LINKS = 64 };
+typedef struct between {
+  int listener, port, to_port;
+  int silent, stop; /* atomic */
+  pthread_t thread;
+  int files[LINKS][2];
+  size_t count;
+} between;
+
+static void pass_on(int from, int to, bool *open) {
+  char data[65536];
+  ssize_t count = recv(from, data, sizeof data, MSG_DONTWAIT);
+  if (count == 0) *open = false;
+  for (ssize_t sent = 0; sent < count;) {
+    ssize_t more = send(to, data + sent, (size_t)(count - sent), MSG_NOSIGNAL);
+    if (more <= 0) {
+      *open = false;
+      return;
+    }
+    sent += more;
+  }
+}
+
+static void *between_main(void *context) {
+  between *b = context;
+  while (!__atomic_load_n(&b->stop, __ATOMIC_ACQUIRE)) {
+    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons((uint16_t)b->to_port)};
+    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    etcd_pause(1);
+    if (__atomic_load_n(&b->silent, __ATOMIC_ACQUIRE)) continue;
+    int file = accept4(b->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    if (file >= 0 && b->count < LINKS) {
+      b->files[b->count][0] = file;
+      b->files[b->count][1] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+      (void)connect(b->files[b->count][1], (struct sockaddr *)&to, sizeof to);
+      b->count++;
+    }
+    for (size_t i = 0; i < b->count;) {
+      bool open = true;
+      pass_on(b->files[i][0], b->files[i][1], &open);
+      pass_on(b->files[i][1], b->files[i][0], &open);
+      if (open) {
+        i++;
+        continue;
+      }
+      for (int k = 0; k < 2; k++) close(b->files[i][k]);
+      memcpy(b->files[i], b->files[--b->count], sizeof b->files[i]);
+    }
+  }
+  for (size_t i = 0; i < b->count; i++)
+    for (int k = 0; k < 2; k++) close(b->files[i][k]);
+  close(b->listener);
+  return NULL;
+}
+
+static void between_start(between *b, int to_port) {
+  struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+  socklen_t length = sizeof at;
+  *b = (between){.listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), .to_port = to_port};
+  assert_int_equal(bind(b->listener, (struct sockaddr *)&at, sizeof at), 0);
+  assert_int_equal(listen(b->listener, 16), 0);
+  assert_int_equal(getsockname(b->listener, (struct sockaddr *)&at, &length), 0);
+  b->port = ntohs(at.sin_port);
+  assert_int_equal(pthread_create(&b->thread, NULL, between_main, b), 0);
+}
+
+/* The control node is cut off, and nothing tells it so: when its lease is over it decides no more, and serves on; the
+ * others have another one. */
+static void test_partition(void **state) {
+  (void)state;
+  between b;
+  etcd_start(&group, 1);
+  between_start(&b, group.members[0].port);
+  char all[sizeof group.endpoints];
+  memcpy(all, group.endpoints, sizeof all);
+  snprintf(group.endpoints, sizeof group.endpoints, "127.0.0.1:%d", b.port);
+  nodes[0] = start_node("a", "copies: 1");
+  await_that(is_ready, nodes[0], "the first node is ready");
+  assert_true(leads(nodes[0]));
+  memcpy(group.endpoints, all, sizeof all);
+  for (int i = 1; i < NODES; i++) nodes[i] = start_node(i == 1 ? "b" : "c", "copies: 1");
+  for (int i = 1; i < NODES; i++) await_that(is_ready, nodes[i], "a node is ready");
+  int first = 0;
+  int64_t began = braid_now_ns();
+  __atomic_store_n(&b.silent, 1, __ATOMIC_RELEASE);
+  await_that(somebody_leads, &first, "another node is the control node");
+  assert_true(braid_now_ns() - began > INT64_C(500000000)); /* not before the first one's lease is over */
+  await_that(is_lost, nodes[0], "the node that is cut off knows it");
+  assert_false(leads(nodes[0]));
+  for (int i = 0; i < NODES; i++) expect_answers(nodes[i]);
+  __atomic_store_n(&b.silent, 0, __ATOMIC_RELEASE);
+  await_that(is_registered, nodes[0], "it is registered again");
+  await_that(one_holds_each, NULL, "one node holds each model");
+  for (int i = 0; i < NODES; i++) expect_answers(nodes[i]);
+  for (int i = 0; i < NODES; i++) {
+    braid_server_destroy(nodes[i], 0);
+    nodes[i] = NULL;
+  }
+  __atomic_store_n(&b.stop, 1, __ATOMIC_RELEASE);
+  pthread_join(b.thread, NULL);
+  etcd_stop(&group);
+}
+
 /* --- who is who ----------------------------------------------------------------------------------------------------
  */
 static void test_peers(void **state) {
@@ -386,9 +491,11 @@ static int set_up(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_configuration), cmocka_unit_test(test_any_node_answers), cmocka_unit_test(test_moves),
-      cmocka_unit_test(test_copies),        cmocka_unit_test(test_etcd_lost),        cmocka_unit_test(test_leader_lost),
-      cmocka_unit_test(test_peers),         cmocka_unit_test(test_same_name),        cmocka_unit_test(test_under_load),
+      cmocka_unit_test(test_configuration), cmocka_unit_test(test_any_node_answers),
+      cmocka_unit_test(test_moves),         cmocka_unit_test(test_copies),
+      cmocka_unit_test(test_etcd_lost),     cmocka_unit_test(test_leader_lost),
+      cmocka_unit_test(test_partition),     cmocka_unit_test(test_peers),
+      cmocka_unit_test(test_same_name),     cmocka_unit_test(test_under_load),
   };
   return skip_run_group_tests(tests, set_up, remove_folder);
 }
