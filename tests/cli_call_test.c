@@ -18,7 +18,8 @@ static void make_input(void) {
 
 static void start_daemon(void) {
   static const char kConfig[] = "models:\n  - {name: lenet, path: " BRAID_MODELS "/lenet.cfg}\n"
-                                "tenants:\n  - {name: ann, token: secret, admin: true}\n";
+                                "tenants:\n  - {name: ann, token: secret, admin: true}\n"
+                                "  - {name: night, token: dark, train: true}\n";
   put_file(in_folder("serve.yaml"), kConfig, strlen(kConfig));
   daemon_process = start("serve --config $/serve.yaml --port 0 --socket $/b.sock", "/dev/null", in_folder("serve.out"),
                          in_folder("serve.err"));
@@ -116,6 +117,46 @@ static void test_compile(void **state) {
   expect_code("call unix:$/b.sock $/x.npy --compile --token secret --input $/x.npy", 2, "not an ONNX file");
 }
 
+/* Training as a tenant: the bits of training alone, while requests come; then the daemon is killed, and it ends well.
+ */
+#define TRAINED BRAID_MODELS "/glyphs.cfg --data builtin:glyphs,limit=2048 --epochs 2 --batch 64"
+static void test_training_tenant(void **state) {
+  (void)state;
+  outcome o = run("train " TRAINED " --out $/alone");
+  assert_int_equal(o.code, 0);
+  discard(&o);
+  pid_t training = start("train " TRAINED " --tenant unix:$/b.sock --token dark --out $/tenant", "/dev/null",
+                         in_folder("train.out"), in_folder("train.err"));
+  for (int i = 0; i < 5; i++) {
+    o = run_quietly("call unix:$/b.sock lenet --token secret --input $/x.npy --repeat 100");
+    discard(&o);
+  }
+  assert_int_equal(await(training), 0);
+  size_t alone_bytes, tenant_bytes;
+  char *alone = get_file(in_folder("alone/model.onnx"), &alone_bytes);
+  char *tenant = get_file(in_folder("tenant/model.onnx"), &tenant_bytes);
+  assert_int_equal(alone_bytes, tenant_bytes);
+  assert_memory_equal(alone, tenant, alone_bytes);
+  free(tenant);
+  free(alone);
+  expect_code("train " TRAINED " --tenant unix:$/b.sock --token secret --out $/no", 2, "tenant ann may not train");
+  expect_code("train " TRAINED " --tenant unix:$/none.sock --out $/no", 1, "none.sock: No such file");
+  expect_code("train " TRAINED " --tenant localhost:1 --out $/no", 2, "expected unix:PATH");
+  expect_code("train " TRAINED " --token dark --out $/no", 2, "--token");
+  assert_int_not_equal(access(in_folder("no"), F_OK), 0);
+}
+
+static void test_daemon_that_dies_beside_training(void **state) {
+  (void)state;
+  pid_t training = start("train " TRAINED " --tenant unix:$/b.sock --token dark --out $/orphan", "/dev/null",
+                         in_folder("train.out"), in_folder("train.err"));
+  nanosleep(&(struct timespec){0, 700000000}, NULL);
+  kill(daemon_process, SIGKILL);
+  (void)await(daemon_process);
+  assert_int_equal(await(training), 0);
+  start_daemon(); /* for what comes after */
+}
+
 static void test_refusals(void **state) {
   (void)state;
   expect_code("call", 2, "an address is expected");
@@ -135,8 +176,13 @@ static void test_refusals(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_same_bits_as_run), cmocka_unit_test(test_repeat),   cmocka_unit_test(test_list),
-      cmocka_unit_test(test_compile),          cmocka_unit_test(test_refusals),
+      cmocka_unit_test(test_same_bits_as_run),
+      cmocka_unit_test(test_repeat),
+      cmocka_unit_test(test_list),
+      cmocka_unit_test(test_compile),
+      cmocka_unit_test(test_refusals),
+      cmocka_unit_test(test_training_tenant),
+      cmocka_unit_test(test_daemon_that_dies_beside_training),
   };
   return cmocka_run_group_tests(tests, set_up, tear_down);
 }

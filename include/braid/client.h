@@ -185,6 +185,19 @@ BRAID_CLIENT_API braid_client_status braid_client_request_cores(braid_client *cl
                                                                 uint32_t count, braid_client_cores *out);
 BRAID_CLIENT_API braid_client_status braid_client_release_cores(braid_client *client, uint64_t handle);
 
+/* --- training beside ------------------------------------------------------------------------------------------------
+ * A process that computes while the daemon's devices are idle, and rests while a request waits or runs. */
+typedef struct braid_client_harvest braid_client_harvest;
+/* Over unix:PATH only. FORBIDDEN: the tenant may not train. One for a connection at a time. */
+BRAID_CLIENT_API braid_client_status braid_client_harvest_begin(braid_client *client, braid_client_harvest **out);
+/* OK as soon as the process may compute: at once, where the devices are idle. To be called before each piece of work,
+ * which should take a few milliseconds at most: requests that come meanwhile do not wait for it, but share the machine
+ * with it. TIMEOUT: not within `timeout_ms` (less than 0: no limit). LOST: the daemon has gone. */
+BRAID_CLIENT_API braid_client_status braid_client_harvest_wait(braid_client_harvest *harvest, int64_t timeout_ms);
+BRAID_CLIENT_API void braid_client_harvest_end(braid_client_harvest *harvest); /* NULL is allowed */
+/* Whether the other side still holds the connection, as far as this machine knows; asks nobody. */
+BRAID_CLIENT_API bool braid_client_is_connected(braid_client *client);
+
 /* --- launches ------------------------------------------------------------------------------------------------------
  */
 typedef struct braid_client_launch_options {

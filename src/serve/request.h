@@ -78,6 +78,7 @@ typedef struct braid_serve_request {
   /* --- the scheduler's own --- */
   struct braid_serve_request *next;
   int64_t due_ns;
+  bool pushed;  /* back, by a more urgent one that came later */
   size_t bytes; /* counted against the tenant's quota */
   bool counted; /* among the tenant's requests in flight */
 } braid_serve_request;

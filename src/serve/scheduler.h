@@ -3,31 +3,23 @@
 #ifndef BRAID_SERVE_SCHEDULER_H
 #define BRAID_SERVE_SCHEDULER_H
 
+#include "serve/decisions.h"
+#include "serve/harvest.h"
 #include "serve/model.h"
 #include "serve/tenant.h"
 
 typedef struct braid_serve_scheduler braid_serve_scheduler;
 
-/* A decision that was made, for the page and for whoever asks. */
-typedef struct braid_serve_decision {
-  uint64_t number;
-  int64_t at_ns; /* since the epoch */
-  char model[BRAID_SERVE_NAME], tenant[BRAID_SERVE_NAME];
-  braid_serve_verdict verdict;
-  int64_t rows, batch;
-  int64_t waited_ns, ran_ns, predicted_ns;
-  braid_serve_why why;              /* where it is DONE */
-  char refusal[BRAID_SERVE_DETAIL]; /* where it is not */
-} braid_serve_decision;
-
 typedef struct braid_serve_load {
   int64_t waiting, waiting_rows, running;
+  double margin_ms;            /* of deadlines, beyond forecasts */
   double busy;                 /* of late, 0 to 1, a second's average over instances */
   uint64_t runs, rows, filled; /* since the beginning; `filled`: rows of runs that nobody asked for */
 } braid_serve_load;
 
-braid_status braid_serve_scheduler_create(braid_serve_device *devices, size_t device_count,
-                                          braid_serve_scheduler **out);
+/* What it is given must outlive it. */
+braid_status braid_serve_scheduler_create(braid_serve_device *devices, size_t device_count, braid_serve_supply *supply,
+                                          braid_serve_harvest *harvest, braid_serve_scheduler **out);
 /* Refuses what comes, lets what waits and runs end within `grace_ns`, cancels the rest, and joins the threads. Every
  * request has its answer after it, and those that still come are refused: front ends may be stopped then. NULL is
  * allowed. */
@@ -53,9 +45,9 @@ void braid_serve_scheduler_set_forwarder(braid_serve_scheduler *scheduler, const
 /* The request has its verdict: request->done is called. */
 void braid_serve_finish(braid_serve_scheduler *scheduler, braid_serve_request *request);
 void braid_serve_resubmit(braid_serve_scheduler *scheduler, braid_serve_request *request);
+/* What it has decided. */
+braid_serve_decisions *braid_serve_scheduler_decisions(braid_serve_scheduler *scheduler);
 braid_serve_load braid_serve_scheduler_load(braid_serve_scheduler *scheduler, size_t device);
-/* The last decisions, newest first; returns how many. */
-size_t braid_serve_decisions(braid_serve_scheduler *scheduler, braid_serve_decision *out, size_t most);
 /* No more requests from now on (UNAVAILABLE): a daemon that stops. */
 void braid_serve_scheduler_close(braid_serve_scheduler *scheduler);
 

@@ -78,7 +78,10 @@ static braid_status open_server(const braid_server_options *options, braid_serve
   BRAID_TRY(open_devices(server));
   BRAID_TRY(braid_serve_tenants_create(server->config, &server->tenants, &server->tenant_count));
   BRAID_TRY(braid_serve_regions_create(&server->regions));
-  BRAID_TRY(braid_serve_scheduler_create(server->devices, server->device_count, &server->scheduler));
+  BRAID_TRY(braid_serve_supply_create(server->config, server->devices, server->device_count, &server->supply));
+  BRAID_TRY(braid_serve_harvest_create(server->supply, &server->harvest));
+  BRAID_TRY(braid_serve_scheduler_create(server->devices, server->device_count, server->supply, server->harvest,
+                                         &server->scheduler));
   BRAID_TRY(braid_serve_registry_create(server->config, server->devices, &server->registry));
   if (options->trial) return BRAID_OK;
   BRAID_TRY(braid_serve_http_start(server, &server->http));
@@ -156,6 +159,8 @@ void braid_server_destroy(braid_server *server, int64_t grace_ns) {
   braid_serve_wire_stop(server->wire);
   braid_serve_cluster_destroy(server->cluster);
   braid_serve_scheduler_destroy(server->scheduler); /* calls that came late have asked it until now */
+  braid_serve_harvest_destroy(server->harvest);
+  braid_serve_supply_destroy(server->supply);
   braid_serve_registry_destroy(server->registry);
   braid_serve_regions_destroy(server->regions);
   braid_serve_tenants_destroy(server->tenants, server->tenant_count);

@@ -4,6 +4,7 @@
 
 #include "braid/serve.h"
 #include "serve/cluster/cluster.h"
+#include "serve/harvest.h"
 #include "serve/regions.h"
 #include "serve/registry.h"
 #include "serve/scheduler.h"
@@ -18,6 +19,8 @@ struct braid_server {
   braid_serve_tenant *tenants;
   size_t tenant_count;
   braid_serve_registry *registry;
+  braid_serve_supply *supply;
+  braid_serve_harvest *harvest;
   braid_serve_scheduler *scheduler;
   braid_serve_regions *regions;
   struct braid_serve_http *http;

@@ -24,6 +24,8 @@ static const cyaml_schema_field_t kDeviceFields[] = {
     TEXT(braid_serve_device_config, device, 1, kText),
     INTEGER(braid_serve_device_config, threads),
     INTEGER(braid_serve_device_config, instances),
+    NUMBER(braid_serve_device_config, idle_watts),
+    NUMBER(braid_serve_device_config, run_watts),
     CYAML_FIELD_END,
 };
 static const cyaml_schema_value_t kDevice = {
@@ -39,6 +41,7 @@ static const cyaml_schema_field_t kModelFields[] = {
     TEXT(braid_serve_model_config, batch_bits, 1, kName),
     NUMBER(braid_serve_model_config, deadline_ms),
     NUMBER(braid_serve_model_config, delay_ms),
+    NUMBER(braid_serve_model_config, reserve_ms),
     FLAG(braid_serve_model_config, lazy),
     CYAML_FIELD_END,
 };
@@ -58,6 +61,7 @@ static const cyaml_schema_field_t kTenantFields[] = {
     TEXT(braid_serve_tenant_config, shared_memory, 1, kName),
     FLAG(braid_serve_tenant_config, admin),
     FLAG(braid_serve_tenant_config, compile),
+    FLAG(braid_serve_tenant_config, train),
     CYAML_FIELD_END,
 };
 static const cyaml_schema_value_t kTenant = {
@@ -93,6 +97,8 @@ static const cyaml_schema_field_t kFields[] = {
     INTEGER(braid_serve_config, max_connections),
     INTEGER(braid_serve_config, max_memory_bytes),
     NUMBER(braid_serve_config, receive_ms),
+    NUMBER(braid_serve_config, power_cap_watts),
+    NUMBER(braid_serve_config, training_watts),
     TEXT(braid_serve_config, state, 1, kText),
     CYAML_FIELD_SEQUENCE("devices", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, braid_serve_config, devices, &kDevice, 0,
                          16),
@@ -146,6 +152,10 @@ static braid_status check_devices(const braid_serve_config *config, place *at) {
     BRAID_TRY(check_range(device->threads, "threads", 4096));
     set_place(at, "devices", i, "instances");
     BRAID_TRY(check_range(device->instances, "instances", 16));
+    set_place(at, "devices", i, "idle_watts");
+    BRAID_TRY(check_number(device->idle_watts, "idle_watts", 1e6));
+    set_place(at, "devices", i, "run_watts");
+    BRAID_TRY(check_number(device->run_watts, "run_watts", 1e6));
   }
   return BRAID_OK;
 }
@@ -176,6 +186,8 @@ static braid_status check_models(const braid_serve_config *config, place *at) {
     BRAID_TRY(check_number(model->deadline_ms, "deadline_ms", 1e7));
     set_place(at, "models", i, "delay_ms");
     BRAID_TRY(check_number(model->delay_ms, "delay_ms", 1e4));
+    set_place(at, "models", i, "reserve_ms");
+    BRAID_TRY(check_number(model->reserve_ms, "reserve_ms", 1e4));
   }
   return BRAID_OK;
 }
@@ -242,6 +254,31 @@ static braid_status check_cluster(const braid_serve_config *config, place *at) {
   return BRAID_OK;
 }
 
+/* What the cap leaves has to be enough for each device to run at all, one run at a time. */
+static braid_status check_power(const braid_serve_config *config, place *at) {
+  double idle = 0, cap = config->power_cap_watts;
+  set_place(at, NULL, 0, "training_watts");
+  BRAID_TRY(check_number(config->training_watts, "training_watts", 1e6));
+  set_place(at, NULL, 0, "power_cap_watts");
+  BRAID_TRY(check_number(cap, "power_cap_watts", 1e7));
+  if (cap == 0) return BRAID_OK;
+  for (unsigned i = 0; i < config->devices_count; i++) idle += config->devices[i].idle_watts;
+  for (unsigned i = 0; i < config->devices_count; i++) {
+    const braid_serve_device_config *device = &config->devices[i];
+    if (device->run_watts == 0)
+      return braid_fail(BRAID_INVALID_FILE,
+                        "power_cap_watts takes run_watts of every device, and its idle_watts; device %s has none "
+                        "(braid profile measures them where there is a sensor)",
+                        device->name);
+    if (idle + device->run_watts > cap)
+      return braid_fail(BRAID_INVALID_FILE,
+                        "power_cap_watts is %g, under which device %s cannot run: all devices idle take %g, and a run "
+                        "of it %g more",
+                        cap, device->name, idle, device->run_watts);
+  }
+  return BRAID_OK;
+}
+
 static bool is_loopback(const char *address) {
   return strncmp(address, "127.", 4) == 0 || strcmp(address, "::1") == 0;
 }
@@ -301,7 +338,7 @@ static braid_status set_lists(braid_serve_config *config) {
     config->tenants_count = 1;
     BRAID_TRY(set_text(&config->tenants[0].name, "anyone"));
     BRAID_TRY(set_text(&config->tenants[0].shared_memory, "/"));
-    config->tenants[0].admin = config->tenants[0].any = true;
+    config->tenants[0].admin = config->tenants[0].train = config->tenants[0].any = true;
   }
   return BRAID_OK;
 }
@@ -356,6 +393,7 @@ braid_status braid_serve_config_parse(const char *name, const void *text, size_t
   if (status == BRAID_OK) status = check_daemon(config, &at);
   if (status == BRAID_OK) status = check_cluster(config, &at);
   if (status == BRAID_OK) status = check_devices(config, &at);
+  if (status == BRAID_OK) status = check_power(config, &at);
   if (status == BRAID_OK) status = check_models(config, &at);
   if (status == BRAID_OK) status = check_tenants(config, &at);
   if (status == BRAID_OK) {

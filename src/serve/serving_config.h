@@ -13,6 +13,8 @@ typedef struct braid_serve_device_config {
   char *device;      /* device specs, as for --device; the first is preferred */
   int64_t threads;   /* CPU threads of an instance; 0: as many as there are */
   int64_t instances; /* runs side by side, each with weights of its own; 0: 1 */
+  double idle_watts; /* of the device doing nothing, and what a run adds; 0: nobody says */
+  double run_watts;
 } braid_serve_device_config;
 
 typedef struct braid_serve_model_config {
@@ -24,6 +26,7 @@ typedef struct braid_serve_model_config {
   int64_t max_batch;  /* rows of a run; 0: 8 where the model takes batches */
   char *batch_bits;   /* "same" (NULL): batches only where rows have the bits that they have alone; "any" */
   double deadline_ms; /* of requests that say nothing; 0: none */
+  double reserve_ms;  /* of each deadline, for the way to the client; 0: nothing */
   double delay_ms;    /* how long a request may wait for others to share a run with; 0: not at all */
   bool lazy;          /* loaded by the first request, or by the API */
 } braid_serve_model_config;
@@ -41,6 +44,7 @@ typedef struct braid_serve_tenant_config {
   char *shared_memory;  /* prefix of the keys that it may register; NULL: none */
   bool admin;           /* may load and unload models */
   bool compile;         /* may bring models of its own over Braid's protocol, as an admin may */
+  bool train;           /* may train beside, while no request waits or runs */
   bool any;             /* whatever the token: the only one, where the file has no tenants */
 } braid_serve_tenant_config;
 
@@ -71,7 +75,9 @@ typedef struct braid_serve_config {
   int64_t max_memory_bytes;  /* of loaded models; the one unused for longest leaves first; 0: no limit */
   double receive_ms;         /* for one request to arrive whole; 0: 10 s */
   braid_serve_cluster_config *cluster; /* NULL: the daemon is alone */
-  char *state;                         /* file that keeps which models the API has loaded and unloaded; NULL: none */
+  double power_cap_watts;    /* over all devices; 0: none */
+  double training_watts;     /* what training beside adds while it computes; 0: nobody says */
+  char *state;               /* file that keeps which models the API has loaded and unloaded; NULL: none */
   braid_serve_device_config *devices;
   unsigned devices_count;
   braid_serve_model_config *models;

@@ -55,6 +55,12 @@ static void test_refusals(void **state) {
       {"wire_port: 65536\nmodels:\n  - {name: a, path: p}\n", "line 1: wire_port is 65536"},
       {"spin_us: 1001\nmodels:\n  - {name: a, path: p}\n", "line 1: spin_us is 1001"},
       {"address: 0.0.0.0\nwire_port: 1\ncertificate: c\nkey: k\nmodels:\n  - {name: a, path: p}\n", "has no TLS"},
+      {"power_cap_watts: -1\nmodels:\n  - {name: a, path: p}\n", "line 1: power_cap_watts is -1"},
+      {"power_cap_watts: 50\nmodels:\n  - {name: a, path: p}\n", "line 1: power_cap_watts takes run_watts"},
+      {"power_cap_watts: 50\ndevices:\n  - {name: c, idle_watts: 30, run_watts: 10}\n  - {name: d, idle_watts: 15, "
+       "run_watts: 5}\nmodels:\n  - {name: a, path: p}\n",
+       "line 1: power_cap_watts is 50, under which device c cannot run: all devices idle take 45"},
+      {"devices:\n  - {name: c, run_watts: .inf}\nmodels:\n  - {name: a, path: p}\n", "run_watts is .inf"},
       {"certificate: c.pem\nmodels:\n  - {name: a, path: p}\n", "line 1: TLS takes both"},
       {"models:\n  - {name: a, path: p}\ntenants:\n  - {name: t, token: x}\n  - {name: u, token: x}\n",
        "line 5: tenants t and u"},

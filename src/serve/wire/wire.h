@@ -137,6 +137,8 @@ struct wire_connection {
   wire_memory *memories;
   wire_compiled *compiled;
   wire_grant *grants;
+  wire_memory *gate; /* of training beside, a reference; NULL: it does not train */
+  braid_serve_harvester harvester;
   /* --- of whoever has the lock --- */
   pthread_mutex_t lock;
   int file; /* -1: closed */
@@ -237,5 +239,9 @@ void braid_wire_compile_drop(struct braid_serve_wire *wire); /* jobs that are le
 void braid_wire_cores_message(wire_connection *connection, const braid_wire_header *header, const uint8_t *body);
 void braid_wire_release_message(wire_connection *connection, const braid_wire_header *header, const uint8_t *body);
 void braid_wire_cores_free_all(wire_connection *connection);
+
+/* --- training beside (harvest.c) --- */
+void braid_wire_harvest_message(wire_connection *connection, const braid_wire_header *header, const uint8_t *body);
+void braid_wire_harvest_end(wire_connection *connection); /* where there is one */
 
 #endif
