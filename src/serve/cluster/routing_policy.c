@@ -24,6 +24,7 @@ typedef struct grove {
 typedef struct leaf {
   size_t model, node;
   int64_t service;
+  bool closed;
 } leaf;
 
 struct braid_cluster_router {
@@ -59,7 +60,7 @@ static void set_leaf(braid_cluster_router *router, size_t index) {
   bound *tree = router->bounds + g->tree;
   int64_t free_ns = router->free_ns[l->node];
   size_t at = g->width + index - g->begin;
-  tree[at] = (bound){free_ns == NEVER ? NEVER : sum(free_ns, l->service), l->service};
+  tree[at] = (bound){free_ns == NEVER || l->closed ? NEVER : sum(free_ns, l->service), l->service};
   for (at /= 2; at; at /= 2) tree[at] = lower(tree[2 * at], tree[2 * at + 1]);
 }
 
@@ -126,7 +127,7 @@ braid_status braid_cluster_router_create(const braid_cluster_target *targets, si
     return BRAID_NO_MEMORY;
   }
   for (size_t i = 0; i < count; i++)
-    router->leaves[i] = (leaf){targets[i].model, targets[i].node, targets[i].service_ns};
+    router->leaves[i] = (leaf){targets[i].model, targets[i].node, targets[i].service_ns, false};
   if (count > 1) qsort(router->leaves, count, sizeof *router->leaves, compare_leaves);
   list_nodes(router, count);
   for (size_t i = 0; i < bounds; i++) router->bounds[i] = (bound){NEVER, NEVER};
@@ -157,6 +158,15 @@ void braid_cluster_router_set_free(braid_cluster_router *router, size_t node, in
 
 int64_t braid_cluster_router_free(const braid_cluster_router *router, size_t node) {
   return router->free_ns[node];
+}
+
+void braid_cluster_router_open(braid_cluster_router *router, size_t model, size_t node, bool open) {
+  for (size_t i = router->node_begin[node]; i < router->node_begin[node + 1]; i++) {
+    leaf *l = &router->leaves[router->node_leaves[i]];
+    if (l->model != model || l->closed == !open) continue;
+    l->closed = !open;
+    set_leaf(router, router->node_leaves[i]);
+  }
 }
 
 typedef struct seeking {

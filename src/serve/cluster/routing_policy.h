@@ -16,8 +16,8 @@
 /* A model on a node. */
 typedef struct braid_cluster_target {
   size_t model, node;
-  int64_t service_ns; /* of a request there, at the latest: mean and what few exceed, slow counted in, the way there
-                         and back too */
+  int64_t service_ns; /* of a request there that need not wait, the way there and back counted in: the mean where the
+                         node itself decides in the end, else what few exceed */
 } braid_cluster_target;
 
 typedef struct braid_cluster_router braid_cluster_router;
@@ -31,6 +31,8 @@ void braid_cluster_router_destroy(braid_cluster_router *router); /* NULL is allo
  * the node * log(replicas)). */
 void braid_cluster_router_set_free(braid_cluster_router *router, size_t node, int64_t free_ns);
 int64_t braid_cluster_router_free(const braid_cluster_router *router, size_t node);
+/* Whether requests for the model go to the node; from the start they do. Of pairs that are no target nothing changes. */
+void braid_cluster_router_open(braid_cluster_router *router, size_t model, size_t node, bool open);
 
 typedef struct braid_cluster_route {
   size_t node;    /* BRAID_CLUSTER_NONE: refused */
