@@ -35,8 +35,9 @@ void braid_serve_unhold(braid_serve_scheduler *scheduler, size_t device, const b
                         size_t count);
 /* Checks, admits and queues the request; request->done is called once, by this thread if it is refused. */
 void braid_serve_submit(braid_serve_scheduler *scheduler, braid_serve_request *request);
-/* Who takes requests for models of other nodes (model->remote), checked and counted: it ends each by braid_serve_finish,
- * or, where the model is here meanwhile, gives it back by braid_serve_resubmit, with that model in it. */
+/* Who takes requests for models of other nodes (model->remote), checked and counted: it ends each by
+ * braid_serve_finish, or, where the model is here meanwhile, gives it back by braid_serve_resubmit, with that model in
+ * it. */
 typedef struct braid_serve_forwarder {
   void (*take)(void *context, braid_serve_request *request);
   void *context;

@@ -75,9 +75,9 @@ typedef struct braid_serve_config {
   int64_t max_memory_bytes;  /* of loaded models; the one unused for longest leaves first; 0: no limit */
   double receive_ms;         /* for one request to arrive whole; 0: 10 s */
   braid_serve_cluster_config *cluster; /* NULL: the daemon is alone */
-  double power_cap_watts;    /* over all devices; 0: none */
-  double training_watts;     /* what training beside adds while it computes; 0: nobody says */
-  char *state;               /* file that keeps which models the API has loaded and unloaded; NULL: none */
+  double power_cap_watts;              /* over all devices; 0: none */
+  double training_watts;               /* what training beside adds while it computes; 0: nobody says */
+  char *state;                         /* file that keeps which models the API has loaded and unloaded; NULL: none */
   braid_serve_device_config *devices;
   unsigned devices_count;
   braid_serve_model_config *models;

@@ -31,7 +31,8 @@ void braid_cluster_router_destroy(braid_cluster_router *router); /* NULL is allo
  * the node * log(replicas)). */
 void braid_cluster_router_set_free(braid_cluster_router *router, size_t node, int64_t free_ns);
 int64_t braid_cluster_router_free(const braid_cluster_router *router, size_t node);
-/* Whether requests for the model go to the node; from the start they do. Of pairs that are no target nothing changes. */
+/* Whether requests for the model go to the node; from the start they do. Of pairs that are no target nothing changes.
+ */
 void braid_cluster_router_open(braid_cluster_router *router, size_t model, size_t node, bool open);
 
 typedef struct braid_cluster_route {
