@@ -12,7 +12,7 @@
 #include "base/try.h"
 #include "serve/cluster/node.h"
 
-enum { CALL_MS = 1000, ATTEMPT_MS = 400, RETRY_MS = 200, PUBLISH_MS = 1000, LEAST_TOKEN = 16 };
+enum { CALL_MS = 1000, ATTEMPT_MS = 400, RETRY_MS = 200, LEAST_TOKEN = 16 };
 static const int64_t kMs = 1000000;
 
 bool braid_cluster_is_registered(const braid_serve_cluster *cluster) {
@@ -131,7 +131,7 @@ static void publish(braid_serve_cluster *cluster, int64_t now) {
   bool refused, asked;
   for (size_t i = 0; braid_serve_registry_local(cluster->server->registry, i, &entry, &refused, &asked); i++)
     states = states * 31 + (uint64_t)entry.state * 2 + refused;
-  static const int64_t kPeriod = PUBLISH_MS * INT64_C(1000000);
+  static const int64_t kPeriod = BRAID_CLUSTER_PUBLISH_MS * INT64_C(1000000);
   if (states == cluster->published && now < cluster->publish_ns + kPeriod) return;
   cluster->publish_ns = now;
   braid_status status = write_self(cluster, false, cluster->lease);

@@ -50,14 +50,20 @@ static int users_of(const braid_serve_cluster *cluster, const char *address) {
   return users;
 }
 
-/* The node that holds the model and has the least to do for each of its instances. */
-static bool choose(journey *j) {
-  braid_serve_cluster *cluster = j->cluster;
+/* Whether it has written nothing of itself while we have: it hangs, or its network is gone, and its lease will tell. */
+static bool is_silent(const braid_serve_cluster *cluster, const braid_cluster_member *member) {
+  const braid_cluster_member *self = braid_cluster_roster_member(&cluster->roster, cluster->node);
+  return self && member->seen_ns < self->seen_ns - BRAID_CLUSTER_SILENT_MS * kMs;
+}
+
+/* The node that holds the model and has the least to do for each of its instances; silent ones last. The lock is held.
+ */
+static const braid_cluster_member *find_best(const journey *j) {
+  const braid_serve_cluster *cluster = j->cluster;
   const char *model = j->request->model->config->name;
   const braid_cluster_member *best = NULL;
   double least = 0;
   int64_t now = braid_now_ns();
-  pthread_mutex_lock(&cluster->lock);
   for (size_t i = 0; i < cluster->roster.member_count; i++) {
     const braid_cluster_member *member = &cluster->roster.members[i];
     const braid_cluster_holding *holding = braid_cluster_member_holding(member, model);
@@ -65,10 +71,18 @@ static bool choose(journey *j) {
         is_refused(j, member->address) || braid_cluster_is_down(cluster, member->address, now))
       continue;
     double load = (double)(member->waiting + users_of(cluster, member->address)) / (double)member->instances;
+    if (is_silent(cluster, member)) load += 1e12;
     if (best && load >= least) continue;
     best = member;
     least = load;
   }
+  return best;
+}
+
+static bool choose(journey *j) {
+  braid_serve_cluster *cluster = j->cluster;
+  pthread_mutex_lock(&cluster->lock);
+  const braid_cluster_member *best = find_best(j);
   if (best) {
     snprintf(j->address, sizeof j->address, "%s", best->address);
     snprintf(j->node, sizeof j->node, "%s", best->name);
@@ -77,11 +91,16 @@ static bool choose(journey *j) {
   return best;
 }
 
-/* Whether the node is in the cluster still, as far as we know: one that says nothing is not waited for beyond that. */
+/* Whether the node is in the cluster still, as far as we know: one that is not is not waited for, nor one that is
+ * silent where another would do. */
 static bool is_there(const journey *j) {
   pthread_mutex_lock(&j->cluster->lock);
-  const braid_cluster_member *member = braid_cluster_roster_member(&j->cluster->roster, j->node);
+  const braid_cluster_member *member = braid_cluster_roster_member(&j->cluster->roster, j->node), *best;
   bool there = member && strcmp(member->address, j->address) == 0;
+  if (there && is_silent(j->cluster, member)) {
+    best = find_best(j);
+    there = !best || best == member || is_silent(j->cluster, best);
+  }
   pthread_mutex_unlock(&j->cluster->lock);
   return there;
 }
@@ -194,7 +213,7 @@ static result await(journey *j, braid_client_call *call, bool *out_broken) {
     }
     if (!is_there(j)) {
       *out_broken = true;
-      snprintf(j->last, sizeof j->last, "node %.100s left the cluster before it answered", j->node);
+      snprintf(j->last, sizeof j->last, "node %.100s left the cluster, or fell silent, before it answered", j->node);
       return ELSEWHERE;
     }
   }

@@ -18,8 +18,10 @@
 #include "serve/server.h"
 
 enum {
-  BRAID_CLUSTER_TTL_S = 2,      /* of leases; etcd's least with its own settings */
-  BRAID_CLUSTER_RENEW_MS = 500, /* between renewals */
+  BRAID_CLUSTER_TTL_S = 2,        /* of leases; etcd's least with its own settings */
+  BRAID_CLUSTER_RENEW_MS = 500,   /* between renewals */
+  BRAID_CLUSTER_PUBLISH_MS = 500, /* between what nodes write of themselves, */
+  BRAID_CLUSTER_SILENT_MS = 1500, /* and without which for so long they are asked only if there is no other */
   BRAID_CLUSTER_TICK_MS = 50,
   BRAID_CLUSTER_WORKERS = 32,    /* requests on their way at a time */
   BRAID_CLUSTER_SETTLE_MS = 1000 /* a control node waits so long for others before it places what is new */

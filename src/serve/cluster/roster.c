@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/vector.h"
 
 enum { kDepth = 6 }; /* of JSON's brackets: jansson's parser recurses */
@@ -246,6 +247,7 @@ static bool put_member(braid_cluster_roster *roster, const char *name, const bra
   }
   snprintf(member.name, sizeof member.name, "%.127s", name);
   member.lease = key->lease;
+  member.seen_ns = braid_now_ns();
   member.revision = key->create_revision;
   size_t at = find_member(roster, name);
   if (at == roster->member_count &&

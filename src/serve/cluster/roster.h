@@ -42,6 +42,7 @@ typedef struct braid_cluster_holding {
 typedef struct braid_cluster_member {
   char name[BRAID_CLUSTER_NAME], address[BRAID_CLUSTER_PLACE], instance[33];
   int64_t lease, revision; /* revision: that made the key */
+  int64_t seen_ns;         /* when it was written last, as seen here; by braid_now_ns() */
   double busy;             /* of late, 0 to 1 */
   int64_t waiting;         /* requests */
   int64_t instances, memory_bytes;
