@@ -77,6 +77,7 @@ static const cyaml_schema_field_t kClusterFields[] = {
     TEXT(braid_serve_cluster_config, certificate, 1, kText),
     TEXT(braid_serve_cluster_config, key, 1, kText),
     INTEGER(braid_serve_cluster_config, copies),
+    INTEGER(braid_serve_cluster_config, fetch_max_bytes),
     NUMBER(braid_serve_cluster_config, wait_ms),
     CYAML_FIELD_END,
 };
@@ -245,6 +246,7 @@ static braid_status check_cluster(const braid_serve_config *config, place *at) {
   BRAID_TRY(check_name(cluster->name));
   if (cluster->node) BRAID_TRY(check_name(cluster->node));
   BRAID_TRY(check_range(cluster->copies, "copies", 16));
+  BRAID_TRY(check_range(cluster->fetch_max_bytes, "fetch_max_bytes", INT64_C(1) << 50));
   BRAID_TRY(check_number(cluster->wait_ms, "wait_ms", 1e6));
   if (cluster->token && strlen(cluster->token) < 16)
     return braid_fail(BRAID_INVALID_FILE, "the cluster's token has %zu bytes, expected at least 16",

@@ -188,6 +188,15 @@ static bool is_hopeless(const braid_serve_cluster *cluster, const char *model) {
   return cluster->roster.member_count > 0;
 }
 
+static void want_files(braid_serve_cluster *cluster, size_t index) {
+  pthread_mutex_lock(&cluster->lock);
+  if (!cluster->files[index].wanted && cluster->config->fetch_max_bytes) {
+    cluster->files[index].wanted = true;
+    pthread_cond_broadcast(&cluster->fetches);
+  }
+  pthread_mutex_unlock(&cluster->lock);
+}
+
 /* Loads and unloads what the orders say. While etcd is away the last ones hold. */
 static void obey(braid_serve_cluster *cluster) {
   braid_serve_registry *registry = cluster->server->registry;
@@ -197,7 +206,9 @@ static void obey(braid_serve_cluster *cluster) {
   for (size_t i = 0; braid_serve_registry_local(registry, i, &entry, &refused, &asked); i++) {
     const braid_cluster_order *order = braid_cluster_roster_order(&cluster->roster, entry.config->name);
     bool ours = order && braid_cluster_order_names(order, cluster->node);
-    if (ours)
+    if (ours && cluster->rates[i].file_bytes < 0)
+      want_files(cluster, i);
+    else if (ours)
       braid_serve_registry_order(registry, entry.config->name, true);
     else if (order && entry.state == BRAID_SERVE_READY && !asked && is_held(cluster, order))
       braid_serve_registry_order(registry, entry.config->name, false);
@@ -281,7 +292,9 @@ static braid_status make_room(braid_serve_cluster *cluster) {
   cluster->remotes = braid_zalloc_array(NULL, count, sizeof *cluster->remotes);
   cluster->remote_statistics = braid_zalloc_array(NULL, count, sizeof *cluster->remote_statistics);
   cluster->rates = braid_zalloc_array(NULL, count, sizeof *cluster->rates);
-  return cluster->remotes && cluster->remote_statistics && cluster->rates ? BRAID_OK : BRAID_NO_MEMORY;
+  cluster->files = braid_zalloc_array(NULL, count, sizeof *cluster->files);
+  return cluster->remotes && cluster->remote_statistics && cluster->rates && cluster->files ? BRAID_OK
+                                                                                            : BRAID_NO_MEMORY;
 }
 
 static braid_status open_cluster(braid_serve_cluster *cluster) {
@@ -306,6 +319,8 @@ static braid_status open_cluster(braid_serve_cluster *cluster) {
   cluster->keeps = true;
   BRAID_TRY(braid_thread_start(&cluster->describer, "braid-peers", braid_cluster_describer_main, cluster));
   cluster->describes = true;
+  BRAID_TRY(braid_thread_start(&cluster->fetcher, "braid-fetch", braid_cluster_fetcher_main, cluster));
+  cluster->fetching = true;
   return BRAID_OK;
 }
 
@@ -321,6 +336,7 @@ braid_status braid_serve_cluster_start(braid_server *server, braid_serve_cluster
   pthread_condattr_init(&monotonic);
   pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
   pthread_cond_init(&cluster->changed, &monotonic);
+  pthread_cond_init(&cluster->fetches, &monotonic);
   pthread_condattr_destroy(&monotonic);
   *out = cluster; /* front ends may ask it from here on; the server destroys it, also on failure */
   return open_cluster(cluster);
@@ -340,9 +356,11 @@ void braid_serve_cluster_end(braid_serve_cluster *cluster, int64_t grace_ns) {
   __atomic_store_n(&cluster->ending, 1, __ATOMIC_RELEASE);
   pthread_mutex_lock(&cluster->lock);
   pthread_cond_broadcast(&cluster->changed);
+  pthread_cond_broadcast(&cluster->fetches);
   pthread_mutex_unlock(&cluster->lock);
   if (cluster->describes) braid_thread_join(&cluster->describer);
-  cluster->describes = false;
+  if (cluster->fetching) braid_thread_join(&cluster->fetcher);
+  cluster->describes = cluster->fetching = false;
   for (size_t i = 0; i < cluster->worker_count; i++) braid_thread_join(&cluster->threads[i]);
   cluster->worker_count = 0;
 }
@@ -360,11 +378,13 @@ void braid_serve_cluster_destroy(braid_serve_cluster *cluster) {
   braid_free(NULL, cluster->remotes);
   braid_free(NULL, cluster->remote_statistics);
   braid_free(NULL, cluster->rates);
+  braid_free(NULL, cluster->files);
   braid_free(NULL, cluster->demands);
   if (cluster->token) explicit_bzero(cluster->token, strlen(cluster->token));
   braid_free(NULL, cluster->token);
   pthread_mutex_destroy(&cluster->lock);
   pthread_cond_destroy(&cluster->changed);
+  pthread_cond_destroy(&cluster->fetches);
   braid_free(NULL, cluster);
 }
 

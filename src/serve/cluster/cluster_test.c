@@ -174,6 +174,61 @@ static void test_copies(void **state) {
   stop_all();
 }
 
+/* --- files ---------------------------------------------------------------------------------------------------------
+ */
+static braid_server *start_with_file(const char *name, const char *path, const char *fetch) {
+  char file_name[128], cluster[160];
+  braid_server *server;
+  snprintf(file_name, sizeof file_name, "%s/node.yaml", folder);
+  snprintf(cluster, sizeof cluster, "etcd:%s", group.endpoints);
+  FILE *file = fopen(file_name, "w");
+  assert_non_null(file);
+  fprintf(file,
+          "devices:\n  - {name: cpu, threads: 1}\nmodels:\n  - {name: m1, path: %s/%s}\n"
+          "cluster: {token: %s, copies: 2%s}\n",
+          folder, path, kToken, fetch);
+  fclose(file);
+  braid_server_options options = {.config = file_name, .port = -1, .wire_port = -1, .cluster = cluster, .node = name};
+  if (braid_server_create(&options, &server) != BRAID_OK) fail_msg("%s", braid_error_detail());
+  return server;
+}
+
+static bool holds_m1(const void *server) {
+  return holds_model(server, "m1");
+}
+
+/* The second node has not the model's file: it comes from the first, of the same bytes. A third may fetch nothing, nor
+ * a fourth so much; the first one's file changes under its sum, and is not taken for it. */
+static void test_files_travel(void **state) {
+  (void)state;
+  char command[300];
+  snprintf(command, sizeof command, "cp " BRAID_MODELS "/lenet.cfg %s/here.cfg", folder);
+  assert_int_equal(system(command), 0);
+  etcd_start(&group, 1);
+  nodes[0] = start_with_file("a", "here.cfg", "");
+  await_that(is_ready, nodes[0], "the first node is ready");
+  nodes[2] = start_with_file("c", "nowhere.cfg", "");
+  await_that(is_ready, nodes[2], "a node without the file is ready");
+  braid_server *little = start_with_file("d", "nowhere.cfg", ", fetch_max_bytes: 10");
+  await_that(is_ready, little, "a node that may fetch little is ready");
+  snprintf(command, sizeof command, "cp %s/here.cfg %s/kept.cfg; echo '# more' >>%s/here.cfg", folder, folder, folder);
+  assert_int_equal(system(command), 0);
+  nodes[1] = start_with_file("b", "there.cfg", ", fetch_max_bytes: 1000000");
+  etcd_pause(2500);
+  assert_false(holds_model(nodes[1], "m1"));
+  snprintf(command, sizeof command, "cp %s/kept.cfg %s/here.cfg", folder, folder);
+  assert_int_equal(system(command), 0);
+  await_that(holds_m1, nodes[1], "the second node has fetched the file and loaded the model");
+  snprintf(command, sizeof command, "cmp %s/here.cfg %s/there.cfg", folder, folder);
+  assert_int_equal(system(command), 0);
+  assert_false(holds_model(nodes[2], "m1") || holds_model(little, "m1"));
+  braid_client *client = wire_connect(wire_tcp(nodes[1]), NULL);
+  for (int row = 0; row < kRows; row++) assert_int_equal(launch_at(client, "m1", row), BRAID_CLIENT_OK);
+  braid_client_close(client);
+  braid_server_destroy(little, 0);
+  stop_all();
+}
+
 /* --- bad weather ---------------------------------------------------------------------------------------------------
  */
 static bool is_registered(const void *server) {
@@ -491,10 +546,9 @@ static int set_up(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_configuration), cmocka_unit_test(test_any_node_answers),
-      cmocka_unit_test(test_moves),         cmocka_unit_test(test_copies),
-      cmocka_unit_test(test_etcd_lost),     cmocka_unit_test(test_leader_lost),
-      cmocka_unit_test(test_partition),     cmocka_unit_test(test_peers),
+      cmocka_unit_test(test_configuration), cmocka_unit_test(test_any_node_answers), cmocka_unit_test(test_moves),
+      cmocka_unit_test(test_copies),        cmocka_unit_test(test_files_travel),     cmocka_unit_test(test_etcd_lost),
+      cmocka_unit_test(test_leader_lost),   cmocka_unit_test(test_partition),        cmocka_unit_test(test_peers),
       cmocka_unit_test(test_same_name),     cmocka_unit_test(test_under_load),
   };
   return skip_run_group_tests(tests, set_up, remove_folder);

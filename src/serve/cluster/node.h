@@ -4,6 +4,7 @@
  *   publish.c    what it says of itself
  *   leader.c     what the control node orders
  *   peers.c      connections to other daemons, and models that stand for theirs
+ *   fetch.c      files of models that are not here
  *   forward.c    requests on their way to others
  *   report.c     what it tells of all this
  *
@@ -56,8 +57,14 @@ typedef struct cluster_demand {
   double requests_per_s;
 } cluster_demand;
 
+/* A model's files. */
+typedef struct cluster_files {
+  char sum[BRAID_SHA256_HEX + 1]; /* "": not known, or not there */
+  bool wanted;                    /* to be fetched */
+} cluster_files;
+
 typedef struct cluster_counters {
-  uint64_t forwarded, retried, failed, taken_back, orders, etcd_lost;
+  uint64_t fetched, forwarded, retried, failed, taken_back, orders, etcd_lost;
 } cluster_counters;
 
 struct braid_serve_cluster {
@@ -65,11 +72,11 @@ struct braid_serve_cluster {
   const braid_serve_cluster_config *config;
   char node[BRAID_CLUSTER_NAME], address[BRAID_CLUSTER_PLACE], prefix[BRAID_CLUSTER_NAME + 16], instance[33];
   char *token;
-  braid_thread keeper, describer;
-  bool keeps, describes; /* the threads are there */
-  int stop;              /* atomic: the keeper leaves, then ends */
-  int ending;            /* atomic: nothing is forwarded any more */
-  int64_t end_ns;        /* atomic: what is on its way then is refused; 0: not ending */
+  braid_thread keeper, describer, fetcher;
+  bool keeps, describes, fetching; /* the threads are there */
+  int stop;                        /* atomic: the keeper leaves, then ends */
+  int ending;                      /* atomic: nothing is forwarded any more */
+  int64_t end_ns;                  /* atomic: what is on its way then is refused; 0: not ending */
   /* --- the keeper's --- */
   braid_etcd *etcd;
   braid_etcd_follow *follow;
@@ -85,7 +92,9 @@ struct braid_serve_cluster {
   /* --- with the lock --- */
   pthread_mutex_t lock;
   pthread_cond_t changed;
+  pthread_cond_t fetches; /* there is something to be fetched */
   braid_cluster_roster roster;
+  cluster_files *files;          /* of the configuration's models */
   int64_t lease, lease_until_ns; /* 0: none; it is ours at least until then */
   bool leads, settled;
   char trouble[BRAID_SERVE_DETAIL]; /* with etcd; "": none */
@@ -130,6 +139,9 @@ braid_serve_model *braid_cluster_find_elsewhere(void *cluster, const char *name,
 /* The lock is held. */
 bool braid_cluster_is_down(const braid_serve_cluster *cluster, const char *address, int64_t now_ns);
 void braid_cluster_set_down(braid_serve_cluster *cluster, const char *address);
+
+/* --- fetch.c --- */
+void *braid_cluster_fetcher_main(void *cluster);
 
 /* --- forward.c --- */
 /* The scheduler's: takes a request for a model of others. */

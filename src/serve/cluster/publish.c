@@ -37,8 +37,22 @@ void braid_cluster_rate(braid_serve_cluster *cluster, int64_t now) {
   cluster->rated_ns = now;
 }
 
-static braid_cluster_state state_of(const braid_serve_entry *entry, bool refused, int64_t bytes) {
+/* Whether another node has the model's files, and they are not too many bytes for us. */
+static bool may_fetch(const braid_serve_cluster *cluster, const char *model) {
+  for (size_t i = 0; i < cluster->roster.member_count; i++) {
+    const braid_cluster_member *member = &cluster->roster.members[i];
+    const braid_cluster_holding *holding = braid_cluster_member_holding(member, model);
+    if (holding && holding->sum[0] && holding->file_bytes <= cluster->config->fetch_max_bytes &&
+        strcmp(member->name, cluster->node) != 0)
+      return true;
+  }
+  return false;
+}
+
+static braid_cluster_state state_of(const braid_serve_cluster *cluster, const braid_serve_entry *entry, bool refused,
+                                    int64_t bytes) {
   if (entry->state == BRAID_SERVE_READY) return BRAID_CLUSTER_READY;
+  if (!refused && bytes < 0 && may_fetch(cluster, entry->config->name)) return BRAID_CLUSTER_ABSENT;
   if (refused || entry->state == BRAID_SERVE_BROKEN || bytes < 0) return BRAID_CLUSTER_UNABLE;
   return entry->state == BRAID_SERVE_LOADING ? BRAID_CLUSTER_LOADING : BRAID_CLUSTER_UNLOADED;
 }
@@ -76,10 +90,14 @@ bool braid_cluster_describe(braid_serve_cluster *cluster, braid_cluster_member *
     const cluster_rate *rate = &cluster->rates[i];
     braid_cluster_holding *holding = &out->holdings[out->holding_count++];
     snprintf(holding->model, sizeof holding->model, "%s", entry.config->name);
-    holding->state = state_of(&entry, refused, rate->file_bytes);
+    holding->state = state_of(cluster, &entry, refused, rate->file_bytes);
     holding->bytes = entry.bytes ? (int64_t)entry.bytes : rate->file_bytes < 0 ? 0 : rate->file_bytes;
     holding->seconds = seconds_of(&entry.statistics);
     holding->requests_per_s = rate->requests_per_s;
+    holding->file_bytes = rate->file_bytes < 0 ? 0 : rate->file_bytes;
+    pthread_mutex_lock(&cluster->lock);
+    if (rate->file_bytes >= 0) memcpy(holding->sum, cluster->files[i].sum, sizeof holding->sum);
+    pthread_mutex_unlock(&cluster->lock);
   }
   return true;
 }

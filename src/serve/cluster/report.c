@@ -57,12 +57,14 @@ void braid_serve_cluster_report(braid_serve_cluster *cluster, braid_text *text) 
     add_order(cluster, &roster->orders[i], text);
   }
   const cluster_counters *counters = &cluster->counters;
-  braid_text_printf(text,
-                    "],\"forwarded\":%llu,\"retried\":%llu,\"failed\":%llu,\"taken_back\":%llu,\"orders\":%llu,"
-                    "\"malformed_keys\":%llu}",
-                    (unsigned long long)counters->forwarded, (unsigned long long)counters->retried,
-                    (unsigned long long)counters->failed, (unsigned long long)counters->taken_back,
-                    (unsigned long long)counters->orders, (unsigned long long)roster->refused);
+  braid_text_printf(
+      text,
+      "],\"fetched\":%llu,\"forwarded\":%llu,\"retried\":%llu,\"failed\":%llu,\"taken_back\":%llu,\"orders\":%llu,"
+      "\"malformed_keys\":%llu}",
+      (unsigned long long)counters->fetched, (unsigned long long)counters->forwarded,
+      (unsigned long long)counters->retried, (unsigned long long)counters->failed,
+      (unsigned long long)counters->taken_back, (unsigned long long)counters->orders,
+      (unsigned long long)roster->refused);
   pthread_mutex_unlock(&cluster->lock);
 }
 

@@ -10,7 +10,7 @@
 
 enum { kDepth = 6 }; /* of JSON's brackets: jansson's parser recurses */
 
-static const char *const kStates[] = {"unloaded", "loading", "ready", "unable"};
+static const char *const kStates[] = {"unloaded", "loading", "ready", "absent", "unable"};
 
 const char *braid_cluster_state_name(braid_cluster_state state) {
   return kStates[state];
@@ -68,7 +68,10 @@ static bool read_holding(const json_t *object, braid_cluster_holding *out) {
   if (!read_text(object, "name", out->model, sizeof out->model) || !is_name(out->model) ||
       !read_text(object, "state", state, sizeof state) || !read_count(object, "bytes", INT64_C(1) << 50, &out->bytes) ||
       !read_number(object, "seconds", 1e6, &out->seconds) ||
-      !read_number(object, "requests_per_s", 1e9, &out->requests_per_s))
+      !read_number(object, "requests_per_s", 1e9, &out->requests_per_s) ||
+      !read_count(object, "file_bytes", INT64_C(1) << 50, &out->file_bytes) ||
+      !read_text(object, "sha256", out->sum, sizeof out->sum) ||
+      strspn(out->sum, "0123456789abcdef") != strlen(out->sum))
     return false;
   while (at < sizeof kStates / sizeof *kStates && strcmp(kStates[at], state) != 0) at++;
   out->state = (braid_cluster_state)at;
@@ -138,8 +141,11 @@ void braid_cluster_member_write(const braid_cluster_member *member, braid_text *
     const braid_cluster_holding *holding = &member->holdings[i];
     braid_text_add(out, i ? ",{\"name\":" : "{\"name\":");
     braid_text_add_json(out, holding->model);
-    braid_text_printf(out, ",\"state\":\"%s\",\"bytes\":%lld,\"seconds\":%.9g,\"requests_per_s\":%.4g}",
-                      kStates[holding->state], (long long)holding->bytes, holding->seconds, holding->requests_per_s);
+    braid_text_printf(out,
+                      ",\"state\":\"%s\",\"bytes\":%lld,\"seconds\":%.9g,\"requests_per_s\":%.4g,\"file_bytes\":%lld,"
+                      "\"sha256\":\"%s\"}",
+                      kStates[holding->state], (long long)holding->bytes, holding->seconds, holding->requests_per_s,
+                      (long long)holding->file_bytes, holding->sum);
   }
   braid_text_add(out, "]}");
 }

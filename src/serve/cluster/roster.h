@@ -8,6 +8,7 @@
 #ifndef BRAID_SERVE_CLUSTER_ROSTER_H
 #define BRAID_SERVE_CLUSTER_ROSTER_H
 
+#include "base/sha256.h"
 #include "base/text.h"
 #include "serve/cluster/etcd.h"
 #include "serve/request.h"
@@ -26,7 +27,8 @@ typedef enum braid_cluster_state {
   BRAID_CLUSTER_UNLOADED = 0,
   BRAID_CLUSTER_LOADING,
   BRAID_CLUSTER_READY,
-  BRAID_CLUSTER_UNABLE /* it could not be loaded there, has no file, or was unloaded by the API */
+  BRAID_CLUSTER_ABSENT, /* it has not its files, and would fetch them */
+  BRAID_CLUSTER_UNABLE  /* it could not be loaded there, has no file, or was unloaded by the API */
 } braid_cluster_state;
 const char *braid_cluster_state_name(braid_cluster_state state);
 
@@ -37,6 +39,8 @@ typedef struct braid_cluster_holding {
   int64_t bytes;         /* of its memory; while it is not loaded, of its files */
   double seconds;        /* of a run there, measured; 0: not known */
   double requests_per_s; /* of late, that it ran there */
+  int64_t file_bytes;
+  char sum[BRAID_SHA256_HEX + 1]; /* of its files, which are there; "": not known */
 } braid_cluster_holding;
 
 typedef struct braid_cluster_member {

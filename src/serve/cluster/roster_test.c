@@ -15,7 +15,8 @@ static const char kPrefix[] = "/braid/t/";
   "{\"address\":\"h:1\",\"instance\":\"i\",\"busy\":0.5,\"waiting\":3,\"instances\":2,\"memory_bytes\":9,"             \
   "\"models\":[" more "]}"
 #define MODEL(name, state)                                                                                             \
-  "{\"name\":\"" name "\",\"state\":\"" state "\",\"bytes\":7,\"seconds\":0.25,\"requests_per_s\":4}"
+  "{\"name\":\"" name "\",\"state\":\"" state                                                                          \
+  "\",\"bytes\":7,\"seconds\":0.25,\"requests_per_s\":4,\"file_bytes\":3,\"sha256\":\"\"}"
 
 static void put(braid_cluster_roster *roster, const char *name, const char *value, int64_t created, int64_t modified) {
   char key[400];

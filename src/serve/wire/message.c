@@ -210,6 +210,9 @@ void braid_wire_message(wire_connection *c, const braid_wire_header *header, con
   case BRAID_WIRE_LAUNCH:
     braid_wire_launch_message(c, header, body);
     break;
+  case BRAID_WIRE_FILE:
+    braid_wire_file_message(c, header, body);
+    break;
   case BRAID_WIRE_CANCEL:
     cancel_message(c, header, &reader);
     break;

@@ -223,6 +223,9 @@ void braid_wire_memory_retain(wire_memory *memory);
 void braid_wire_memory_release(wire_memory *memory); /* NULL is allowed */
 void braid_wire_memory_free_all(wire_connection *connection);
 
+/* --- files of models (file.c) --- */
+void braid_wire_file_message(wire_connection *connection, const braid_wire_header *header, const uint8_t *body);
+
 /* --- compiling (compile.c) --- */
 /* True: the body is the job's now, with what is reserved for it. */
 bool braid_wire_compile_message(wire_connection *connection, const braid_wire_header *header, uint8_t *body);
