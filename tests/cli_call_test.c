@@ -251,6 +251,20 @@ static void test_batch_refusals(void **state) {
   expect_code("call unix:$/b.sock lenet --batch 4 --token secret --input $/x.npy --output z=$/z.npy", 2, "\"z\"");
 }
 
+/* One message for each inference, whatever the way. */
+static void test_evaluation(void **state) {
+  (void)state;
+  outcome o = run_quietly("evaluate serving --model MobileNet --json");
+  size_t ways = 0;
+  for (const char *at = o.out; (at = strstr(at, "\"messages_per_inference\":1,")); at++) ways++;
+  assert_int_equal(ways, 3);
+  expect_text(o.out, "\"measured_local_us\":");
+  discard(&o);
+  expect_code("evaluate serving --model MobileNet,Nothing", 2, "names of VGG16, ResNet50");
+  expect_code("evaluate serving --measure", 2, "--measure has no effect on serving");
+  expect_code("evaluate serves", 2, "tiles, hybrid, overlay, manycore and serving are");
+}
+
 static void test_refusals(void **state) {
   (void)state;
   expect_code("call", 2, "an address is expected");
@@ -279,6 +293,7 @@ int main(void) {
       cmocka_unit_test(test_batch_refusals),
       cmocka_unit_test(test_training_tenant),
       cmocka_unit_test(test_daemon_that_dies_beside_training),
+      cmocka_unit_test(test_evaluation),
   };
   return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -97,6 +97,7 @@ braid_status braid_gateway_retry(braid_world *world, uint32_t first) {
     first = j->next;
     j->tries = 0;
     j->lost = true;
+    j->pushed = false;
     world->tenants[j->tenant].retried++;
     BRAID_TRY(braid_gateway_send(world, job));
   }
@@ -111,7 +112,7 @@ static braid_status note_next(braid_world *world, uint32_t tenant) {
     world->streams_left--;
     return BRAID_OK;
   }
-  int64_t at_ns = (int64_t)(at_s * 1e9);
+  int64_t at_ns = (int64_t)(at_s * 1e9 + 0.5);
   return braid_agenda_note(&world->agenda, at_ns < world->now_ns ? world->now_ns : at_ns, BRAID_AGENDA_ARRIVAL, tenant,
                            0, 0);
 }

@@ -82,22 +82,28 @@ static int64_t known_cap(const braid_world *world) {
   return world->coming_cap < world->cap ? world->coming_cap : world->cap;
 }
 
-/* Models that are there or being loaded, by model and then node. */
+/* What the policy takes for present on a node, at `index`: what stays, or what was lost with it. */
+static const braid_site_held *present_on(const braid_site *site, size_t index) {
+  if (!site->alive) return index < site->lost_count ? &site->lost[index] : NULL;
+  return index < site->held_count ? &site->held[index] : NULL;
+}
+
+/* Models that are there or being loaded, and those on lost nodes that were not planned for yet; by model and then node.
+ */
 static braid_status list_present(const braid_world *world, braid_cluster_replica **out, size_t *out_count) {
   size_t models = world->scenario->models_count, count = 0;
+  const braid_site_held *held;
   size_t *at = braid_zalloc_array(world->allocator, models + 1, sizeof *at);
   for (size_t i = 0; at && i < world->site_count; i++)
-    for (size_t h = 0; h < world->sites[i].held_count; h++)
-      if (world->sites[i].held[h].state != BRAID_SITE_DRAINING) at[world->sites[i].held[h].model + 1]++;
+    for (size_t h = 0; (held = present_on(&world->sites[i], h)); h++)
+      if (held->state != BRAID_SITE_DRAINING) at[held->model + 1]++;
   for (size_t m = 0; at && m < models; m++) at[m + 1] += at[m];
   if (at) count = at[models];
   braid_cluster_replica *list = at ? braid_zalloc_array(world->allocator, count, sizeof *list) : NULL;
   for (size_t i = 0; list && i < world->site_count; i++)
-    for (size_t h = 0; h < world->sites[i].held_count; h++) {
-      const braid_site_held *held = &world->sites[i].held[h];
+    for (size_t h = 0; (held = present_on(&world->sites[i], h)); h++)
       if (held->state != BRAID_SITE_DRAINING)
         list[at[held->model]++] = (braid_cluster_replica){held->model, i, held->rate};
-    }
   braid_free(world->allocator, at);
   *out = list;
   *out_count = count;
@@ -349,6 +355,10 @@ braid_status braid_placing_cap(braid_world *world, double watts) {
 braid_status braid_placing_lost(braid_world *world, uint32_t node) {
   braid_site *site = &world->sites[node];
   if (!site->alive) return BRAID_OK;
+  site->lost = braid_zalloc_array(world->allocator, site->held_count, sizeof *site->lost);
+  if (!site->lost) return BRAID_NO_MEMORY;
+  site->lost_count = site->held_count;
+  if (site->held_count) memcpy(site->lost, site->held, site->held_count * sizeof *site->lost);
   site->stuck = braid_site_clear(world, node);
   site->alive = false;
   site->detected = false;
@@ -365,6 +375,9 @@ braid_status braid_placing_detected(braid_world *world, uint32_t node) {
   site->detected = true;
   braid_site_refresh(world, node);
   BRAID_TRY(braid_placing_plan(world, false));
+  braid_free(world->allocator, site->lost);
+  site->lost = NULL;
+  site->lost_count = 0;
   return braid_gateway_retry(world, stuck);
 }
 
@@ -377,6 +390,7 @@ braid_status braid_placing_back(braid_world *world, uint32_t node) {
   site->detected = false;
   site->life++;
   site->learned = 1;
+  site->margin = (braid_serve_margin){0};
   braid_site_power(world, node);
   world->changed = true; /* for the next look */
   return BRAID_OK;

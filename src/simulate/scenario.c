@@ -9,7 +9,7 @@
 #include "base/try.h"
 #include "device/yaml.h"
 
-enum { kName = 100, kWords = 64 };
+enum { kName = 100, kWords = 64, kLooks = 100000 }; /* looks at the placement */
 
 #define NAME(type, name) CYAML_FIELD_STRING_PTR(#name, CYAML_FLAG_POINTER, type, name, 1, kName)
 #define TEXT(type, name) CYAML_FIELD_STRING_PTR(#name, CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, type, name, 1, kName)
@@ -151,7 +151,7 @@ static braid_status check_whole(braid_scenario *s, spot *at) {
   BRAID_TRY(check_number(at, NULL, 0, "requests", (double)s->requests, 1, BRAID_SCENARIO_REQUESTS));
   BRAID_TRY(check_number(at, NULL, 0, "max_waiting", (double)s->max_waiting, 1, 100000));
   BRAID_TRY(check_number(at, NULL, 0, "network_ms", s->network_ms, 0, 10000));
-  BRAID_TRY(check_number(at, NULL, 0, "period_s", s->period_s, 0.01, 1e6));
+  BRAID_TRY(check_number(at, NULL, 0, "period_s", s->period_s, s->seconds / kLooks, 1e6));
   BRAID_TRY(check_number(at, NULL, 0, "detect_ms", s->detect_ms, 0.001, 1e6));
   BRAID_TRY(check_number(at, NULL, 0, "notice_ms", s->notice_ms, 0.001, 1e6));
   BRAID_TRY(check_number(at, NULL, 0, "horizon_s", s->horizon_s, 0.001, 1e6));

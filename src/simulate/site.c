@@ -177,14 +177,32 @@ static braid_status waiting_insert(braid_world *world, braid_site *site, uint32_
   return BRAID_OK;
 }
 
-/* Whether what waits at `at`, which came just now, may stay. */
-static bool admit(const braid_world *world, const braid_site *site, size_t at) {
-  int64_t free_ns[BRAID_SCENARIO_INSTANCES];
+/* Whether what waits at `at`, which came just now, may stay. With the daemon's margin for forecasts that are wrong. */
+static bool site_admit(braid_world *world, braid_site *site, size_t at) {
+  int64_t free_ns[BRAID_SCENARIO_INSTANCES], earliest = INT64_MAX, promised = site->waiting[at].deadline_ns;
   seer s = {world, site};
   if (!site->with_deadline) return true;
-  for (uint32_t i = 0; i < site->instances; i++) free_ns[i] = site->runs[i].running ? site->runs[i].expected_ns : 0;
-  return braid_serve_admit(site->waiting, site->count, at, world->now_ns, free_ns, site->instances, forecast, &s)
-      .admitted;
+  for (uint32_t i = 0; i < site->instances; i++) {
+    free_ns[i] = site->runs[i].running ? site->runs[i].expected_ns : 0;
+    if (free_ns[i] < earliest) earliest = free_ns[i];
+  }
+  if (promised && (at || earliest > world->now_ns))
+    site->waiting[at].deadline_ns -= (int64_t)braid_serve_margin_now(&site->margin, world->now_ns);
+  bool admitted =
+      braid_serve_admit(site->waiting, site->count, at, world->now_ns, free_ns, site->instances, forecast, &s).admitted;
+  site->waiting[at].deadline_ns = promised;
+  for (size_t i = at + 1; admitted && i < site->count; i++)
+    world->jobs[site->jobs[i]].pushed |= site->waiting[i].rank > site->waiting[at].rank;
+  return admitted;
+}
+
+/* What became of a job that was admitted, for the margin. */
+static void note_margin(const braid_world *world, braid_site *site, const braid_job *job, bool done) {
+  seer s = {world, site};
+  if (!job->deadline_ns || job->pushed) return;
+  double late = done ? (double)(world->now_ns - (job->deadline_ns - world->network_ns)) : 0;
+  braid_serve_margin_note(&site->margin, world->now_ns, !done || late > 0, late,
+                          forecast(&s, braid_world_model_of(world, job), 1).mean_ns);
 }
 
 braid_status braid_site_reach(braid_world *world, uint32_t job) {
@@ -201,7 +219,7 @@ braid_status braid_site_reach(braid_world *world, uint32_t job) {
   if (taken) {
     size_t at;
     BRAID_TRY(waiting_insert(world, site, job, &at));
-    taken = admit(world, site, at);
+    taken = site_admit(world, site, at);
     if (!taken) waiting_remove(world, site, at);
   } else {
     site->work_ns -= j->work_ns;
@@ -265,6 +283,7 @@ static braid_status drop_late(braid_world *world, uint32_t node) {
       continue;
     }
     uint32_t job = site->jobs[i];
+    note_margin(world, site, &world->jobs[job], false);
     waiting_remove(world, site, i);
     release_job(world, node, braid_world_model_of(world, &world->jobs[job]));
     BRAID_TRY(braid_gateway_finish(world, job, BRAID_OUTCOME_LATE));
@@ -303,6 +322,7 @@ braid_status braid_site_run_end(braid_world *world, uint32_t node, uint32_t inst
   braid_site_power(world, node);
   if (!run->cancelled) site->learned = fmax(0.01, site->learned + (times - site->learned) / 16);
   for (uint32_t i = 0; i < run->count; i++) {
+    note_margin(world, site, &world->jobs[run->jobs[i]], !run->cancelled);
     release_job(world, node, run->model);
     BRAID_TRY(braid_gateway_finish(world, run->jobs[i], run->cancelled ? BRAID_OUTCOME_LATE : BRAID_OUTCOME_DONE));
   }

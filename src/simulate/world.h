@@ -24,6 +24,7 @@ typedef struct braid_job {
   uint32_t refused[BRAID_WORLD_TRIES];
   uint32_t tries;
   uint32_t next; /* of a list */
+  bool pushed;   /* a more urgent one was admitted before it */
   bool lost;     /* a node that had it was lost, or had to sleep */
 } braid_job;
 
@@ -48,6 +49,7 @@ typedef struct braid_site_held {
 typedef struct braid_site {
   uint32_t kind, life;
   bool alive, detected; /* detected: it is known to be lost */
+  braid_serve_margin margin;
   double slow, learned; /* times as long: what is so, and what its runs have shown */
   braid_serve_waiting *waiting;
   uint32_t *jobs; /* of what waits */
@@ -56,6 +58,8 @@ typedef struct braid_site {
   uint32_t instances, running, loading;
   braid_site_held *held;
   size_t held_count, held_capacity;
+  braid_site_held *lost; /* what it held when it was lost, until it is planned without it; NULL: nothing */
+  size_t lost_count;
   int64_t memory_left, load_free_ns, wake_ns;
   int64_t work_ns; /* of what waits and is on its way */
   uint32_t stuck;  /* jobs that were there when it was lost */

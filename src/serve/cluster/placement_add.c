@@ -78,6 +78,11 @@ typedef struct offer {
   double price, cost; /* watts for a request a second; of equals the faster, and then the lower node */
 } offer;
 
+/* What a replica has to have room for, to be worth it. */
+static double least_rate(const braid_cluster_problem *p, double wanted, double cost) {
+  return fmin(wanted, kWorth * p->most_busy / cost);
+}
+
 static void consider(const adder *a, size_t model, double wanted, size_t node, offer *best) {
   const braid_cluster_view *view = a->state->view;
   const braid_cluster_problem *p = view->problem;
@@ -85,7 +90,7 @@ static void consider(const adder *a, size_t model, double wanted, size_t node, o
   bool asleep = !a->state->nodes[node].models;
   double cost = braid_cluster_cost(view, model, node), price = 0;
   double left = fmax(0, p->most_busy - a->state->nodes[node].busy) / cost, rate = fmin(wanted, left);
-  if (wanted > 0 && rate < fmin(wanted, kWorth * p->most_busy / cost)) return;
+  if (rate < least_rate(p, wanted, cost)) return;
   if (wanted <= 0) rate = 1;
   if (a->how.filled && wanted > 0) rate = left;
   braid_cluster_watts w = braid_cluster_node_watts(view, node);
@@ -105,9 +110,13 @@ static void consider(const adder *a, size_t model, double wanted, size_t node, o
 
 /* Those that are awake, with most time left first. */
 static void consider_awake(adder *a, size_t kind, size_t model, double wanted, offer *best) {
-  size_t aside[kLookedAt], count = 0;
-  size_t before = best->node;
+  const braid_cluster_view *view = a->state->view;
+  size_t aside[kLookedAt], count = 0, before = best->node;
   while (a->room_count[kind] && count < kLookedAt && best->node == before) {
+    const room *top = a->rooms + view->kind_begin[kind];
+    double rate = top->left / view->problem->seconds[kind * view->problem->model_count + model];
+    if (rate < least_rate(view->problem, wanted, braid_cluster_cost(view, model, top->node)))
+      break; /* nor the others */
     size_t node = room_pop(a, kind);
     aside[count++] = node;
     consider(a, model, wanted, node, best);

@@ -108,9 +108,10 @@ typedef struct braid_cluster_plan {
   const braid_allocator *allocator;
 } braid_cluster_plan;
 
-/* *plan is cleared first, and freed with braid_cluster_plan_deinit. In O((nodes + models + replicas) log(nodes) +
- * replicas * kinds). INVALID_ARGUMENT: a number is out of its range, the detail says which. NO_MEMORY. Load that finds
- * no place is no failure: `unmet` says it. */
+/* *plan is cleared first, and freed with braid_cluster_plan_deinit. Usually in O((nodes + models + replicas * kinds) *
+ * log(nodes)); a replica for which no node with room is found among the first 64 of each kind costs a look at all
+ * nodes. INVALID_ARGUMENT: a number is out of its range, the detail says which. NO_MEMORY. Load that finds no place is
+ * no failure: `unmet` says it. */
 BRAID_MUST_CHECK braid_status braid_cluster_place(const braid_cluster_problem *problem,
                                                   const braid_allocator *allocator, braid_cluster_plan *plan);
 void braid_cluster_plan_deinit(braid_cluster_plan *plan);

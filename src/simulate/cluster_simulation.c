@@ -79,6 +79,7 @@ static void world_deinit(braid_world *world) {
     braid_free(world->allocator, world->sites[i].jobs);
     braid_free(world->allocator, world->sites[i].runs);
     braid_free(world->allocator, world->sites[i].held);
+    braid_free(world->allocator, world->sites[i].lost);
   }
   for (size_t t = 0; world->tenants && t < s->tenants_count; t++)
     braid_free(world->allocator, world->tenants[t].latencies_ns);
@@ -112,7 +113,7 @@ static braid_status note_arrivals(braid_world *world) {
     double at_s = braid_arrivals_next(&world->arrivals[t]);
     if (at_s > s->seconds) continue;
     world->streams_left++;
-    BRAID_TRY(braid_agenda_note(&world->agenda, (int64_t)(at_s * 1e9), BRAID_AGENDA_ARRIVAL, t, 0, 0));
+    BRAID_TRY(braid_agenda_note(&world->agenda, (int64_t)(at_s * 1e9 + 0.5), BRAID_AGENDA_ARRIVAL, t, 0, 0));
   }
   return BRAID_OK;
 }
@@ -352,7 +353,8 @@ static braid_status load_trace(const braid_cluster_simulation *options, const br
                       options->scenario);
   if (!options->trace) return BRAID_OK;
   BRAID_TRY(braid_file_open(options->allocator, options->trace, kTraceBytes, &view));
-  braid_status status = braid_share_recorded_parse((const char *)view.data, view.bytes, options->allocator, out, out_count);
+  braid_status status =
+      braid_share_recorded_parse((const char *)view.data, view.bytes, options->allocator, out, out_count);
   braid_file_close(&view);
   return status == BRAID_INVALID_FILE ? braid_fail_prefix(status, "%.200s", options->trace) : status;
 }
