@@ -6,6 +6,7 @@
 #include "serve/cluster/etcd_check.h"
 #include "serve/wire/wire_check.h"
 
+#include "client/channel.h"
 #include "serve/cluster/node.h"
 
 enum { NODES = 3, WAIT_MS = 20000 };
@@ -193,6 +194,22 @@ static braid_server *start_with_file(const char *name, const char *path, const c
   return server;
 }
 
+/* What asking for a model's file comes to. */
+static void expect_file(const braid_server *server, const char *token, const char *model, uint64_t offset,
+                        braid_client_status expected_status) {
+  braid_client *client = wire_connect(wire_tcp(server), token);
+  client_ticket ticket;
+  braid_wire_reader reader;
+  braid_wire_writer *writer = client_begin(client, BRAID_WIRE_FILE, &ticket);
+  braid_wire_put_text(writer, model);
+  braid_wire_put_number(writer, 0, 1);
+  braid_wire_put_number(writer, offset, 8);
+  assert_int_equal(client_send(client, &ticket, NULL, 0, -1), BRAID_CLIENT_OK);
+  assert_int_equal(client_answer(client, &ticket, &reader, NULL), expected_status);
+  client_abandon(client, &ticket);
+  braid_client_close(client);
+}
+
 static bool holds_m1(const void *server) {
   return holds_model(server, "m1");
 }
@@ -225,6 +242,10 @@ static void test_files_travel(void **state) {
   braid_client *client = wire_connect(wire_tcp(nodes[1]), NULL);
   for (int row = 0; row < kRows; row++) assert_int_equal(launch_at(client, "m1", row), BRAID_CLIENT_OK);
   braid_client_close(client);
+  expect_file(nodes[0], NULL, "m1", 0, BRAID_CLIENT_FORBIDDEN);
+  expect_file(nodes[0], "cluster:anyone:a-token-of-tests", "m1", 0, BRAID_CLIENT_OK);
+  expect_file(nodes[0], "cluster:anyone:a-token-of-tests", "m1", UINT64_MAX, BRAID_CLIENT_UNAVAILABLE);
+  expect_file(nodes[0], "cluster:anyone:a-token-of-tests", "../m1", 0, BRAID_CLIENT_UNKNOWN);
   braid_server_destroy(little, 0);
   stop_all();
 }

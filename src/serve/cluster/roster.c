@@ -43,6 +43,10 @@ static bool is_name(const char *name) {
   return *name && name[0] != '.' && name[strspn(name, kLetters)] == '\0';
 }
 
+static bool is_hexadecimal(const char *text) {
+  return text[strspn(text, "0123456789abcdef")] == '\0';
+}
+
 static bool read_text(const json_t *object, const char *key, char *out, size_t room) {
   const json_t *value = json_object_get(object, key);
   if (!json_is_string(value) || json_string_length(value) >= room) return false;
@@ -70,8 +74,7 @@ static bool read_holding(const json_t *object, braid_cluster_holding *out) {
       !read_number(object, "seconds", 1e6, &out->seconds) ||
       !read_number(object, "requests_per_s", 1e9, &out->requests_per_s) ||
       !read_count(object, "file_bytes", INT64_C(1) << 50, &out->file_bytes) ||
-      !read_text(object, "sha256", out->sum, sizeof out->sum) ||
-      strspn(out->sum, "0123456789abcdef") != strlen(out->sum))
+      !read_text(object, "sha256", out->sum, sizeof out->sum) || !is_hexadecimal(out->sum))
     return false;
   while (at < sizeof kStates / sizeof *kStates && strcmp(kStates[at], state) != 0) at++;
   out->state = (braid_cluster_state)at;
@@ -82,8 +85,8 @@ static bool read_member(const json_t *root, braid_cluster_member *out) {
   const json_t *models = json_object_get(root, "models"), *item;
   size_t index;
   if (!read_text(root, "address", out->address, sizeof out->address) ||
-      !read_text(root, "instance", out->instance, sizeof out->instance) || !read_number(root, "busy", 1, &out->busy) ||
-      !read_count(root, "waiting", INT64_C(1) << 40, &out->waiting) ||
+      !read_text(root, "instance", out->instance, sizeof out->instance) || !is_hexadecimal(out->instance) ||
+      !read_number(root, "busy", 1, &out->busy) || !read_count(root, "waiting", INT64_C(1) << 40, &out->waiting) ||
       !read_count(root, "instances", 4096, &out->instances) || out->instances < 1 ||
       !read_count(root, "memory_bytes", INT64_C(1) << 50, &out->memory_bytes) || !json_is_array(models) ||
       json_array_size(models) > BRAID_CLUSTER_HOLDINGS)
