@@ -84,10 +84,11 @@ static braid_status open_server(const braid_server_options *options, braid_serve
                                          &server->scheduler));
   BRAID_TRY(braid_serve_registry_create(server->config, server->devices, &server->registry));
   if (options->trial) return BRAID_OK;
+  if (server->config->cluster) BRAID_TRY(braid_serve_cluster_create(server, &server->cluster));
   BRAID_TRY(braid_serve_http_start(server, &server->http));
   if (options->grpc_port || server->config->grpc_port) BRAID_TRY(braid_serve_grpc_start(server, &server->grpc));
   if (server->socket || server->wire_port >= 0) BRAID_TRY(braid_serve_wire_start(server, &server->wire));
-  if (server->config->cluster) BRAID_TRY(braid_serve_cluster_start(server, &server->cluster));
+  if (server->config->cluster) BRAID_TRY(braid_serve_cluster_start(server->cluster));
   return BRAID_OK;
 }
 

@@ -284,7 +284,7 @@ static braid_status set_names(braid_serve_cluster *cluster) {
   if (getrandom(random, sizeof random, 0) != sizeof random)
     return braid_fail(BRAID_IO, "the system has no random bytes");
   braid_sha256_text(random, sizeof random, cluster->instance);
-  return set_address(cluster);
+  return BRAID_OK;
 }
 
 static braid_status make_room(braid_serve_cluster *cluster) {
@@ -315,16 +315,10 @@ static braid_status open_cluster(braid_serve_cluster *cluster) {
                                       &(braid_serve_forwarder){braid_cluster_forward, cluster});
   braid_serve_registry_set_elsewhere(cluster->server->registry,
                                      &(braid_serve_elsewhere){braid_cluster_find_elsewhere, cluster});
-  BRAID_TRY(braid_thread_start(&cluster->keeper, "braid-cluster", keeper_main, cluster));
-  cluster->keeps = true;
-  BRAID_TRY(braid_thread_start(&cluster->describer, "braid-peers", braid_cluster_describer_main, cluster));
-  cluster->describes = true;
-  BRAID_TRY(braid_thread_start(&cluster->fetcher, "braid-fetch", braid_cluster_fetcher_main, cluster));
-  cluster->fetching = true;
   return BRAID_OK;
 }
 
-braid_status braid_serve_cluster_start(braid_server *server, braid_serve_cluster **out) {
+braid_status braid_serve_cluster_create(braid_server *server, braid_serve_cluster **out) {
   *out = NULL;
   braid_serve_cluster *cluster = braid_zalloc(NULL, sizeof *cluster);
   if (!cluster) return BRAID_NO_MEMORY;
@@ -338,8 +332,23 @@ braid_status braid_serve_cluster_start(braid_server *server, braid_serve_cluster
   pthread_cond_init(&cluster->changed, &monotonic);
   pthread_cond_init(&cluster->fetches, &monotonic);
   pthread_condattr_destroy(&monotonic);
-  *out = cluster; /* front ends may ask it from here on; the server destroys it, also on failure */
-  return open_cluster(cluster);
+  braid_status status = open_cluster(cluster);
+  if (status == BRAID_OK)
+    *out = cluster;
+  else
+    braid_serve_cluster_destroy(cluster);
+  return status;
+}
+
+braid_status braid_serve_cluster_start(braid_serve_cluster *cluster) {
+  BRAID_TRY(set_address(cluster));
+  BRAID_TRY(braid_thread_start(&cluster->keeper, "braid-cluster", keeper_main, cluster));
+  cluster->keeps = true;
+  BRAID_TRY(braid_thread_start(&cluster->describer, "braid-peers", braid_cluster_describer_main, cluster));
+  cluster->describes = true;
+  BRAID_TRY(braid_thread_start(&cluster->fetcher, "braid-fetch", braid_cluster_fetcher_main, cluster));
+  cluster->fetching = true;
+  return BRAID_OK;
 }
 
 void braid_serve_cluster_leave(braid_serve_cluster *cluster) {

@@ -9,9 +9,12 @@
 typedef struct braid_serve_cluster braid_serve_cluster;
 struct braid_server;
 
+/* Before the front ends, which ask it; the server has its registry and scheduler. UNSUPPORTED: built without gRPC.
+ * INVALID_ARGUMENT: the endpoints, or the token. */
+braid_status braid_serve_cluster_create(struct braid_server *server, braid_serve_cluster **out);
 /* Begins to look for etcd, and returns: a daemon whose etcd is away serves what it holds. The server's wire protocol
- * listens already. UNSUPPORTED: built without gRPC. */
-braid_status braid_serve_cluster_start(struct braid_server *server, braid_serve_cluster **out);
+ * listens already. */
+braid_status braid_serve_cluster_start(braid_serve_cluster *cluster);
 /* Leaves: others are told not to send requests any more. The daemon goes on with those it has. */
 void braid_serve_cluster_leave(braid_serve_cluster *cluster);
 /* Requests that are with others have their answers, or are refused after `grace_ns`; none is taken any more. */

@@ -191,7 +191,7 @@ void *braid_cluster_fetcher_main(void *context) {
     for (size_t i = 0; i < cluster->server->config->models_count; i++) waits &= !cluster->files[i].wanted;
     if (waits) (void)pthread_cond_timedwait(&cluster->fetches, &cluster->lock, &until);
     pthread_mutex_unlock(&cluster->lock);
-    if (!waits) nanosleep(&(struct timespec){0, 50000000}, NULL); /* who has the files may be down */
+    if (!waits) nanosleep(&(struct timespec){0, 500000000}, NULL); /* who has the files may be down */
   }
   return NULL;
 }

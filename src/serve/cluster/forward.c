@@ -402,8 +402,8 @@ static void *worker_main(void *context) {
 
 void braid_cluster_forward(void *context, braid_serve_request *request) {
   braid_serve_cluster *cluster = context;
-  bool taken = !__atomic_load_n(&cluster->ending, __ATOMIC_ACQUIRE);
   pthread_mutex_lock(&cluster->lock);
+  bool taken = !__atomic_load_n(&cluster->ending, __ATOMIC_ACQUIRE); /* with the lock: workers look at it so too */
   if (taken && cluster->queued >= cluster->idle && cluster->worker_count < BRAID_CLUSTER_WORKERS) {
     braid_status status =
         braid_thread_start(&cluster->threads[cluster->worker_count], "braid-forward", worker_main, cluster);

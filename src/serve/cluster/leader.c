@@ -197,10 +197,9 @@ static bool same_nodes(const braid_cluster_order *a, const braid_cluster_order *
 }
 
 /* Orders that are others than those there are, up to WRITES; returns how many. */
-static size_t find_changes(const braid_serve_cluster *cluster, const braid_cluster_roster *roster, const situation *s,
-                           const braid_cluster_plan *plan, bool settled, braid_cluster_order *out) {
+static size_t find_changes(const braid_cluster_roster *roster, const situation *s, const braid_cluster_plan *plan,
+                           bool settled, braid_cluster_order *out) {
   size_t count = 0;
-  (void)cluster;
   for (size_t m = 0; m < s->problem.model_count && count < WRITES; m++) {
     const braid_cluster_order *before = braid_cluster_roster_order(roster, s->models[m]);
     braid_cluster_order *order = &out[count];
@@ -256,7 +255,7 @@ static void decide(braid_serve_cluster *cluster, bool settled) {
   braid_cluster_order *orders = braid_zalloc_array(NULL, WRITES, sizeof *orders);
   bool ready = describe(cluster, &cluster->roster, &s) && orders && s.problem.node_count && s.problem.model_count;
   if (ready && braid_cluster_place(&s.problem, NULL, &plan) == BRAID_OK) {
-    size_t count = find_changes(cluster, &cluster->roster, &s, &plan, settled, orders);
+    size_t count = find_changes(&cluster->roster, &s, &plan, settled, orders);
     if (count) write_orders(cluster, orders, count);
     braid_cluster_plan_deinit(&plan);
   } else if (ready) {

@@ -2,11 +2,16 @@
 #include "serve/cluster/cluster.h"
 #include "serve/server.h"
 
-braid_status braid_serve_cluster_start(braid_server *server, braid_serve_cluster **out) {
+braid_status braid_serve_cluster_create(braid_server *server, braid_serve_cluster **out) {
   (void)server;
   *out = NULL;
   return braid_fail(BRAID_UNSUPPORTED,
                     "cluster: Braid was built without gRPC (libgrpc-dev), by which etcd is spoken to");
+}
+
+braid_status braid_serve_cluster_start(braid_serve_cluster *cluster) {
+  (void)cluster;
+  return BRAID_OK;
 }
 
 void braid_serve_cluster_leave(braid_serve_cluster *cluster) {
