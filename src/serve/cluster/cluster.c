@@ -57,7 +57,7 @@ static void key_of(const braid_serve_cluster *cluster, const char *name, char *o
   snprintf(out, room, "%s%s", cluster->prefix, name);
 }
 
-static void renew(braid_serve_cluster *cluster, int64_t now) {
+static void node_renew(braid_serve_cluster *cluster, int64_t now) {
   int64_t ttl;
   if (!cluster->lease || now < cluster->renew_ns) return;
   cluster->renew_ns = now + BRAID_CLUSTER_RENEW_MS * kMs;
@@ -105,7 +105,7 @@ static braid_status write_self(braid_serve_cluster *cluster, bool first, int64_t
   return status;
 }
 
-static void join(braid_serve_cluster *cluster, int64_t now) {
+static void node_join(braid_serve_cluster *cluster, int64_t now) {
   int64_t lease = 0, ttl;
   if (cluster->lease || !cluster->roster.revision || now < cluster->retry_ns) return;
   cluster->retry_ns = now + RETRY_MS * kMs;
@@ -124,7 +124,7 @@ static void join(braid_serve_cluster *cluster, int64_t now) {
 }
 
 /* What has changed of us: states at once, numbers each second. */
-static void publish(braid_serve_cluster *cluster, int64_t now) {
+static void node_publish(braid_serve_cluster *cluster, int64_t now) {
   if (!cluster->lease) return;
   uint64_t states = 1;
   braid_serve_entry entry;
@@ -139,7 +139,7 @@ static void publish(braid_serve_cluster *cluster, int64_t now) {
   if (status == BRAID_NOT_FOUND) set_lease(cluster, 0, 0);
 }
 
-static void follow(braid_serve_cluster *cluster) {
+static void node_follow(braid_serve_cluster *cluster) {
   braid_etcd_keys keys;
   braid_status status = braid_etcd_follow_next(cluster->follow, BRAID_CLUSTER_TICK_MS, &keys);
   if (status != BRAID_OK) {
@@ -198,7 +198,7 @@ static void want_files(braid_serve_cluster *cluster, size_t index) {
 }
 
 /* Loads and unloads what the orders say. While etcd is away the last ones hold. */
-static void obey(braid_serve_cluster *cluster) {
+static void node_obey(braid_serve_cluster *cluster) {
   braid_serve_registry *registry = cluster->server->registry;
   braid_serve_entry entry;
   bool refused, asked, settled = cluster->lease != 0;
@@ -223,14 +223,14 @@ static void obey(braid_serve_cluster *cluster) {
 static void *keeper_main(void *context) {
   braid_serve_cluster *cluster = context;
   while (!__atomic_load_n(&cluster->stop, __ATOMIC_ACQUIRE)) {
-    follow(cluster);
+    node_follow(cluster);
     int64_t now = braid_now_ns();
-    renew(cluster, now);
+    node_renew(cluster, now);
     braid_cluster_rate(cluster, now);
-    join(cluster, now);
-    publish(cluster, now);
+    node_join(cluster, now);
+    node_publish(cluster, now);
     braid_cluster_lead(cluster, now);
-    obey(cluster);
+    node_obey(cluster);
   }
   /* Others learn at once that this node goes. */
   if (cluster->lease && braid_etcd_revoke(cluster->etcd, cluster->lease) != BRAID_OK)

@@ -211,8 +211,8 @@ typedef struct outcome {
 } outcome;
 
 /* One call of one endpoint: a message, and its answer. */
-static void attempt(const braid_etcd *etcd, const method *m, const ProtobufCMessage *message, int64_t ms,
-                    outcome *out) {
+static void etcd_attempt(const braid_etcd *etcd, const method *m, const ProtobufCMessage *message, int64_t ms,
+                         outcome *out) {
   grpc_completion_queue *queue = grpc_completion_queue_create_for_pluck(NULL);
   grpc_slice path = grpc_slice_from_static_string(m->path), detail = grpc_empty_slice();
   grpc_call *call = grpc_channel_create_call(etcd->channels[etcd->current], NULL, GRPC_PROPAGATE_DEFAULTS, queue, path,
@@ -256,13 +256,13 @@ static void attempt(const braid_etcd *etcd, const method *m, const ProtobufCMess
   grpc_completion_queue_destroy(queue);
 }
 
-static bool is_elsewhere(grpc_status_code code) { /* another endpoint may answer */
+static bool is_passing(grpc_status_code code) { /* another endpoint may answer */
   return code == GRPC_STATUS_UNAVAILABLE || code == GRPC_STATUS_DEADLINE_EXCEEDED || code == GRPC_STATUS_CANCELLED ||
          code == GRPC_STATUS_INTERNAL || code == GRPC_STATUS_UNKNOWN || code == GRPC_STATUS_DATA_LOSS ||
          code == GRPC_STATUS_UNIMPLEMENTED;
 }
 
-static braid_status status_of(const braid_etcd *etcd, const outcome *o) {
+static braid_status etcd_failure(const braid_etcd *etcd, const outcome *o) {
   braid_status status = o->code == GRPC_STATUS_DEADLINE_EXCEEDED    ? BRAID_TIMEOUT
                         : o->code == GRPC_STATUS_NOT_FOUND          ? BRAID_NOT_FOUND
                         : o->code == GRPC_STATUS_OUT_OF_RANGE       ? BRAID_OUT_OF_RANGE
@@ -273,19 +273,20 @@ static braid_status status_of(const braid_etcd *etcd, const outcome *o) {
 }
 
 /* Asks endpoints until one answers, or the time is over. *out is to be freed. */
-static braid_status ask(braid_etcd *etcd, const method *m, const ProtobufCMessage *message, ProtobufCMessage **out) {
+static braid_status etcd_ask(braid_etcd *etcd, const method *m, const ProtobufCMessage *message,
+                             ProtobufCMessage **out) {
   int64_t until = braid_now_ns() + etcd->call_ms * 1000000;
   outcome o;
   *out = NULL;
   for (size_t turns = 1;; turns++) {
     int64_t left = (until - braid_now_ns()) / 1000000;
-    attempt(etcd, m, message, left < etcd->attempt_ms ? left : etcd->attempt_ms, &o);
+    etcd_attempt(etcd, m, message, left < etcd->attempt_ms ? left : etcd->attempt_ms, &o);
     if (o.code == GRPC_STATUS_OK) {
       *out = o.answer;
       return BRAID_OK;
     }
-    if (!is_elsewhere(o.code)) return status_of(etcd, &o);
-    braid_status status = status_of(etcd, &o);
+    if (!is_passing(o.code)) return etcd_failure(etcd, &o);
+    braid_status status = etcd_failure(etcd, &o);
     braid_etcd_turn(etcd);
     if (braid_now_ns() + PAUSE_MS * 1000000 >= until) return status;
     if (turns % etcd->count == 0) /* all were asked: they may be coming back */
@@ -321,7 +322,7 @@ braid_status braid_etcd_range(braid_etcd *etcd, const char *prefix, braid_etcd_k
   request.key = bytes_of(prefix);
   request.range_end = bytes_of(end);
   request.limit = BRAID_ETCD_KEYS;
-  braid_status status = ask(etcd, &kRange, &request.base, &answer);
+  braid_status status = etcd_ask(etcd, &kRange, &request.base, &answer);
   free(end);
   if (status != BRAID_OK) return status;
   const Etcd__RangeResponse *range = (Etcd__RangeResponse *)answer;
@@ -396,7 +397,7 @@ braid_status braid_etcd_transact(braid_etcd *etcd, const braid_etcd_compare *com
   request.compare = compare_list;
   request.n_success = op_count;
   request.success = op_list;
-  BRAID_TRY(ask(etcd, &kTransact, &request.base, &answer));
+  BRAID_TRY(etcd_ask(etcd, &kTransact, &request.base, &answer));
   const Etcd__TxnResponse *done = (Etcd__TxnResponse *)answer;
   bool whole = done->header;
   *out_done = whole && done->succeeded;
@@ -414,7 +415,7 @@ braid_status braid_etcd_lease(braid_etcd *etcd, int64_t ttl_s, int64_t *out_leas
   ProtobufCMessage *answer;
   *out_lease = *out_ttl = 0;
   request.ttl = ttl_s;
-  BRAID_TRY(ask(etcd, &kGrant, &request.base, &answer));
+  BRAID_TRY(etcd_ask(etcd, &kGrant, &request.base, &answer));
   const Etcd__LeaseGrantResponse *grant = (Etcd__LeaseGrantResponse *)answer;
   braid_status status = BRAID_OK;
   if (grant->error[0] || !grant->id || grant->ttl < 1)
@@ -431,7 +432,7 @@ braid_status braid_etcd_renew(braid_etcd *etcd, int64_t lease, int64_t *out_ttl)
   ProtobufCMessage *answer;
   *out_ttl = 0;
   request.id = lease;
-  BRAID_TRY(ask(etcd, &kRenew, &request.base, &answer)); /* a stream of one message */
+  BRAID_TRY(etcd_ask(etcd, &kRenew, &request.base, &answer)); /* a stream of one message */
   *out_ttl = ((Etcd__LeaseKeepAliveResponse *)answer)->ttl;
   protobuf_c_message_free_unpacked(answer, NULL);
   return *out_ttl > 0 ? BRAID_OK
@@ -443,7 +444,7 @@ braid_status braid_etcd_revoke(braid_etcd *etcd, int64_t lease) {
   Etcd__LeaseRevokeRequest request = ETCD__LEASE_REVOKE_REQUEST__INIT;
   ProtobufCMessage *answer;
   request.id = lease;
-  BRAID_TRY(ask(etcd, &kRevoke, &request.base, &answer));
+  BRAID_TRY(etcd_ask(etcd, &kRevoke, &request.base, &answer));
   protobuf_c_message_free_unpacked(answer, NULL);
   return BRAID_OK;
 }

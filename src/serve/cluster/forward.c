@@ -79,7 +79,7 @@ static const braid_cluster_member *find_best(const journey *j) {
   return best;
 }
 
-static bool choose(journey *j) {
+static bool journey_choose(journey *j) {
   braid_serve_cluster *cluster = j->cluster;
   pthread_mutex_lock(&cluster->lock);
   const braid_cluster_member *best = find_best(j);
@@ -158,7 +158,7 @@ static void take_answer(journey *j, const braid_client_call *call) {
 }
 
 /* What an end of a launch means: another node may do better, or it is the request's own. */
-static result judge(journey *j, braid_client_status status) {
+static result journey_judge(journey *j, braid_client_status status) {
   braid_serve_request *request = j->request;
   braid_serve_verdict verdict = BRAID_SERVE_FAILED;
   switch (status) {
@@ -187,7 +187,7 @@ static result judge(journey *j, braid_client_status status) {
 }
 
 /* Waits for the answer, for the client to go, the deadline to pass or the node to be lost. */
-static result await(journey *j, braid_client_call *call, bool *out_broken) {
+static result journey_await(journey *j, braid_client_call *call, bool *out_broken) {
   braid_serve_request *request = j->request;
   for (;;) {
     braid_client_status status = braid_client_wait(call, LOOK_MS);
@@ -197,7 +197,7 @@ static result await(journey *j, braid_client_call *call, bool *out_broken) {
     }
     if (status != BRAID_CLIENT_TIMEOUT) {
       *out_broken = status == BRAID_CLIENT_LOST || status == BRAID_CLIENT_PROTOCOL;
-      return judge(j, status);
+      return journey_judge(j, status);
     }
     if (is_gone(request)) {
       braid_serve_refuse(request, BRAID_SERVE_CANCELLED, "the client has gone");
@@ -219,7 +219,7 @@ static result await(journey *j, braid_client_call *call, bool *out_broken) {
   }
 }
 
-static result launch(journey *j, cluster_link *link, bool *out_broken) {
+static result journey_launch(journey *j, cluster_link *link, bool *out_broken) {
   braid_serve_request *request = j->request;
   const braid_serve_model *model = request->model;
   braid_client_tensor inputs[BRAID_SERVE_PORTS], outputs[BRAID_SERVE_PORTS];
@@ -251,22 +251,22 @@ static result launch(journey *j, cluster_link *link, bool *out_broken) {
   braid_client_status status = braid_client_submit(link->client, &options, &call);
   if (status != BRAID_CLIENT_OK) {
     *out_broken = status == BRAID_CLIENT_LOST || status == BRAID_CLIENT_PROTOCOL;
-    return judge(j, status);
+    return journey_judge(j, status);
   }
   if (!request->started_ns) request->started_ns = braid_now_ns();
   j->sent = true;
-  result r = await(j, call, out_broken);
+  result r = journey_await(j, call, out_broken);
   braid_client_release(call);
   return r;
 }
 
-static result send_to(journey *j) {
+static result journey_send(journey *j) {
   braid_serve_cluster *cluster = j->cluster;
   bool broken = false;
   result r = ELSEWHERE;
   cluster_link *link = braid_cluster_link(cluster, j->address, j->request->tenant);
   if (link) {
-    r = launch(j, link, &broken);
+    r = journey_launch(j, link, &broken);
     braid_cluster_unlink(cluster, link, broken);
   } else {
     broken = true;
@@ -300,7 +300,7 @@ static bool fits_here(const braid_serve_request *request, const braid_serve_mode
 }
 
 /* True: this daemon has the model meanwhile, and the request. */
-static bool take_back(journey *j) {
+static bool journey_take_back(journey *j) {
   braid_serve_cluster *cluster = j->cluster;
   braid_serve_request *request = j->request;
   braid_serve_model *here;
@@ -333,7 +333,7 @@ static void pause_for(braid_serve_cluster *cluster, int ms) {
 }
 
 /* The request has its end, here or there. */
-static void travel(braid_serve_cluster *cluster, braid_serve_request *request) {
+static void journey_make(braid_serve_cluster *cluster, braid_serve_request *request) {
   journey j = {.cluster = cluster,
                .request = request,
                .wait_until_ns = request->arrived_ns + (int64_t)(cluster->config->wait_ms * 1e6)};
@@ -346,9 +346,9 @@ static void travel(braid_serve_cluster *cluster, braid_serve_request *request) {
       braid_serve_refuse(request, BRAID_SERVE_UNAVAILABLE, "the daemon stops");
       break;
     }
-    if (take_back(&j)) return;
-    if (choose(&j)) {
-      if (send_to(&j) == ENDED) break;
+    if (journey_take_back(&j)) return;
+    if (journey_choose(&j)) {
+      if (journey_send(&j) == ENDED) break;
       continue;
     }
     int64_t now = braid_now_ns();
@@ -393,7 +393,7 @@ static void *worker_main(void *context) {
     cluster->queued--;
     request->next = NULL;
     pthread_mutex_unlock(&cluster->lock);
-    travel(cluster, request);
+    journey_make(cluster, request);
     pthread_mutex_lock(&cluster->lock);
   }
   pthread_mutex_unlock(&cluster->lock);

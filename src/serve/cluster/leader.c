@@ -95,7 +95,7 @@ static void describe_nodes(const braid_cluster_roster *roster, situation *s) {
 }
 
 /* Demand falls slowly, so that a pause unloads nothing. */
-static double remember(braid_serve_cluster *cluster, const char *model, double requests_per_s) {
+static double demand_remember(braid_serve_cluster *cluster, const char *model, double requests_per_s) {
   cluster_demand *demand = cluster->demands;
   size_t at = 0;
   while (at < cluster->demand_count && strcmp(demand[at].model, model) != 0) at++;
@@ -132,7 +132,7 @@ static void describe_models(braid_serve_cluster *cluster, const braid_cluster_ro
       if (holding && holding->seconds > 0) seconds = holding->seconds;
       s->seconds[n * p->model_count + m] = is_able(holding) ? seconds : 0;
     }
-    model->requests_per_s = remember(cluster, s->models[m], wanted);
+    model->requests_per_s = demand_remember(cluster, s->models[m], wanted);
     model->most = BRAID_CLUSTER_COPIES;
   }
 }
@@ -149,7 +149,7 @@ static void describe_present(const braid_cluster_roster *roster, situation *s) {
 }
 
 /* False: no memory. */
-static bool describe(braid_serve_cluster *cluster, const braid_cluster_roster *roster, situation *s) {
+static bool situation_describe(braid_serve_cluster *cluster, const braid_cluster_roster *roster, situation *s) {
   braid_cluster_problem *p = &s->problem;
   *s = (situation){.problem = {.most_busy = kMostBusy, .cap_watts = INFINITY}};
   if (!name_all(roster, s)) return false;
@@ -177,7 +177,7 @@ static const char *name_of(const void *context, bool is_node, size_t index) {
 }
 
 /* Why the model's order is another one now: the policy's sentences of its moves. */
-static void explain(const situation *s, const braid_cluster_plan *plan, size_t model, char *text, size_t room) {
+static void order_explain(const situation *s, const braid_cluster_plan *plan, size_t model, char *text, size_t room) {
   size_t used = 0;
   *text = '\0';
   for (size_t i = 0; i < plan->move_count && used + 2 < room; i++) {
@@ -189,7 +189,7 @@ static void explain(const situation *s, const braid_cluster_plan *plan, size_t m
   }
 }
 
-static bool same_nodes(const braid_cluster_order *a, const braid_cluster_order *b) {
+static bool orders_agree(const braid_cluster_order *a, const braid_cluster_order *b) {
   if (a->node_count != b->node_count) return false;
   for (size_t i = 0; i < a->node_count; i++)
     if (!braid_cluster_order_names(b, a->nodes[i])) return false;
@@ -209,8 +209,8 @@ static size_t find_changes(const braid_cluster_roster *roster, const situation *
     for (size_t i = 0; i < plan->replica_count && order->node_count < BRAID_CLUSTER_COPIES; i++)
       if (plan->replicas[i].model == m)
         snprintf(order->nodes[order->node_count++], BRAID_CLUSTER_NAME, "%s", s->nodes[plan->replicas[i].node]);
-    if (before && same_nodes(before, order)) continue;
-    explain(s, plan, m, order->reason, sizeof order->reason);
+    if (before && orders_agree(before, order)) continue;
+    order_explain(s, plan, m, order->reason, sizeof order->reason);
     count++;
   }
   return count;
@@ -249,11 +249,12 @@ static void write_orders(braid_serve_cluster *cluster, const braid_cluster_order
                     orders[i].reason);
 }
 
-static void decide(braid_serve_cluster *cluster, bool settled) {
+static void leader_decide(braid_serve_cluster *cluster, bool settled) {
   situation s;
   braid_cluster_plan plan = {0};
   braid_cluster_order *orders = braid_zalloc_array(NULL, WRITES, sizeof *orders);
-  bool ready = describe(cluster, &cluster->roster, &s) && orders && s.problem.node_count && s.problem.model_count;
+  bool ready =
+      situation_describe(cluster, &cluster->roster, &s) && orders && s.problem.node_count && s.problem.model_count;
   if (ready && braid_cluster_place(&s.problem, NULL, &plan) == BRAID_OK) {
     size_t count = find_changes(&cluster->roster, &s, &plan, settled, orders);
     if (count) write_orders(cluster, orders, count);
@@ -289,5 +290,5 @@ void braid_cluster_lead(braid_serve_cluster *cluster, int64_t now) {
   if (news) cluster->joined_ns = now;
   cluster->joined_count = able;
   cluster->lead_ns = now;
-  decide(cluster, now >= cluster->joined_ns + BRAID_CLUSTER_SETTLE_MS * kMs);
+  leader_decide(cluster, now >= cluster->joined_ns + BRAID_CLUSTER_SETTLE_MS * kMs);
 }

@@ -19,7 +19,7 @@ const char *braid_cluster_state_name(braid_cluster_state state) {
 /* --- values --------------------------------------------------------------------------------------------------------
  */
 /* Brackets deeper than ours are none of ours. */
-static bool is_deep(const char *value, size_t bytes) {
+static bool value_is_deep(const char *value, size_t bytes) {
   size_t depth = 0;
   for (size_t i = 0; i < bytes; i++) {
     depth += value[i] == '{' || value[i] == '[';
@@ -29,8 +29,8 @@ static bool is_deep(const char *value, size_t bytes) {
   return false;
 }
 
-static json_t *parse(const char *value, size_t bytes) {
-  if (!bytes || bytes > BRAID_CLUSTER_VALUE || is_deep(value, bytes)) return NULL;
+static json_t *value_parse(const char *value, size_t bytes) {
+  if (!bytes || bytes > BRAID_CLUSTER_VALUE || value_is_deep(value, bytes)) return NULL;
   json_t *root = json_loadb(value, bytes, JSON_REJECT_DUPLICATES, NULL);
   if (root && json_is_object(root)) return root;
   json_decref(root);
@@ -103,7 +103,7 @@ static bool read_member(const json_t *root, braid_cluster_member *out) {
 
 bool braid_cluster_member_read(const char *value, size_t bytes, braid_cluster_member *out) {
   *out = (braid_cluster_member){0};
-  json_t *root = parse(value, bytes);
+  json_t *root = value_parse(value, bytes);
   bool read = root && read_member(root, out);
   json_decref(root);
   if (!read) braid_cluster_member_deinit(out);
@@ -117,7 +117,7 @@ void braid_cluster_member_deinit(braid_cluster_member *member) {
 
 bool braid_cluster_order_read(const char *value, size_t bytes, braid_cluster_order *out) {
   *out = (braid_cluster_order){0};
-  json_t *root = parse(value, bytes);
+  json_t *root = value_parse(value, bytes);
   const json_t *nodes = json_object_get(root, "nodes"), *item;
   size_t index;
   bool read = json_is_array(nodes) && json_array_size(nodes) <= BRAID_CLUSTER_COPIES &&
@@ -227,13 +227,13 @@ static void drop_candidate(braid_cluster_roster *roster, const char *key) {
     }
 }
 
-static void clear(braid_cluster_roster *roster) {
+static void roster_clear(braid_cluster_roster *roster) {
   while (roster->member_count) drop_member(roster, 0);
   roster->order_count = roster->candidate_count = 0;
 }
 
 void braid_cluster_roster_deinit(braid_cluster_roster *roster) {
-  clear(roster);
+  roster_clear(roster);
   braid_free(NULL, roster->members);
   braid_free(NULL, roster->orders);
   braid_free(NULL, roster->candidates);
@@ -241,7 +241,7 @@ void braid_cluster_roster_deinit(braid_cluster_roster *roster) {
 }
 
 /* Room for one more; NULL: no memory, or as many as there may be. */
-static void *grow(void **items, size_t count, size_t *room, size_t bytes, size_t most) {
+static void *list_grow(void **items, size_t count, size_t *room, size_t bytes, size_t most) {
   if (count >= most) return NULL;
   void *grown = braid_grow(NULL, *items, count, room, bytes);
   if (grown) *items = grown;
@@ -260,7 +260,7 @@ static bool put_member(braid_cluster_roster *roster, const char *name, const bra
   member.revision = key->create_revision;
   size_t at = find_member(roster, name);
   if (at == roster->member_count &&
-      !grow((void **)&roster->members, at, &roster->member_room, sizeof member, BRAID_CLUSTER_MEMBERS)) {
+      !list_grow((void **)&roster->members, at, &roster->member_room, sizeof member, BRAID_CLUSTER_MEMBERS)) {
     braid_cluster_member_deinit(&member);
     return false;
   }
@@ -281,7 +281,7 @@ static bool put_order(braid_cluster_roster *roster, const char *model, const bra
   order.revision = key->mod_revision;
   size_t at = find_order(roster, model);
   if (at == roster->order_count) {
-    if (!grow((void **)&roster->orders, at, &roster->order_room, sizeof order, BRAID_CLUSTER_ORDERS)) return false;
+    if (!list_grow((void **)&roster->orders, at, &roster->order_room, sizeof order, BRAID_CLUSTER_ORDERS)) return false;
     roster->order_count++;
   }
   roster->orders[at] = order;
@@ -295,8 +295,8 @@ static bool put_candidate(braid_cluster_roster *roster, const char *name, const 
   memcpy(candidate.node, key->value, key->value_bytes);
   if (!is_name(candidate.node)) return false;
   drop_candidate(roster, name);
-  if (!grow((void **)&roster->candidates, roster->candidate_count, &roster->candidate_room, sizeof candidate,
-            BRAID_CLUSTER_MEMBERS))
+  if (!list_grow((void **)&roster->candidates, roster->candidate_count, &roster->candidate_room, sizeof candidate,
+                 BRAID_CLUSTER_MEMBERS))
     return false;
   roster->candidates[roster->candidate_count++] = candidate;
   return true;
@@ -321,7 +321,7 @@ static bool apply_key(braid_cluster_roster *roster, const char *name, const brai
 
 void braid_cluster_roster_apply(braid_cluster_roster *roster, const char *prefix, const braid_etcd_keys *keys) {
   size_t skip = strlen(prefix);
-  if (keys->all) clear(roster);
+  if (keys->all) roster_clear(roster);
   for (size_t i = 0; i < keys->count; i++) {
     const braid_etcd_key *key = &keys->keys[i];
     char name[BRAID_CLUSTER_NAME];
