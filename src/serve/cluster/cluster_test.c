@@ -505,7 +505,7 @@ static void test_same_name(void **state) {
 }
 
 static void *ask_on(void *context) {
-  braid_client *client = wire_connect(wire_tcp(context), NULL);
+  braid_client *client = wire_connect(context, NULL);
   for (int i = 0; i < 200; i++)
     if (launch_at(client, i % 2 ? "m1" : "m2", i % kRows) != BRAID_CLIENT_OK) fail_msg("%s", braid_client_error());
   braid_client_close(client);
@@ -516,9 +516,11 @@ static void *ask_on(void *context) {
 static void test_under_load(void **state) {
   (void)state;
   pthread_t threads[4];
+  char address[32];
   start_all("copies: 2");
+  snprintf(address, sizeof address, "%s", wire_tcp(nodes[0]));
   await_that(two_hold_each, NULL, "two nodes hold each model");
-  for (int i = 0; i < 4; i++) assert_int_equal(pthread_create(&threads[i], NULL, ask_on, nodes[0]), 0);
+  for (int i = 0; i < 4; i++) assert_int_equal(pthread_create(&threads[i], NULL, ask_on, address), 0);
   for (int i = 1; i < NODES; i++) {
     braid_server_destroy(nodes[i], INT64_C(1000000000));
     nodes[i] = start_node(i == 1 ? "b" : "c", "copies: 2");

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/fnv.h"
 #include "base/vector.h"
 #include "serve/cluster/node.h"
 #include "serve/cluster/placement_policy.h"
@@ -13,7 +14,7 @@
 enum { DECIDE_MS = 1000, WRITES = 40 };
 static const int64_t kMs = 1000000;
 static const double kUnknownSeconds = 1e-3; /* of a request, where nothing is measured yet */
-static const double kMostBusy = 0.7;
+static const double kMostBusy = 0.7, kLot = 0.02;
 
 /* The problem with the names that its numbers stand for. */
 typedef struct situation {
@@ -111,6 +112,15 @@ static double demand_remember(braid_serve_cluster *cluster, const char *model, d
   return demand[at].requests_per_s;
 }
 
+/* Of nodes that are as good as each other the policy takes the faster: a hash of both names makes one so, by up to
+ * kLot, and another for each model, so that models spread over nodes. */
+static double draw_lot(const char *node, const char *model) {
+  uint64_t key = braid_fnv_mix(braid_fnv_mix(BRAID_FNV_START, node, strlen(node) + 1), model, strlen(model));
+  key = (key ^ key >> 33) * UINT64_C(0xff51afd7ed558ccd); /* MurmurHash3's finalizer: names differ in few bits */
+  key = (key ^ key >> 33) * UINT64_C(0xc4ceb9fe1a85ec53);
+  return 1 + kLot * (double)(key >> 48) / 65536;
+}
+
 static void describe_models(braid_serve_cluster *cluster, const braid_cluster_roster *roster, situation *s) {
   const braid_cluster_problem *p = &s->problem;
   for (size_t m = 0; m < p->model_count; m++) {
@@ -130,6 +140,7 @@ static void describe_models(braid_serve_cluster *cluster, const braid_cluster_ro
       const braid_cluster_holding *holding = member ? braid_cluster_member_holding(member, s->models[m]) : NULL;
       double seconds = longest > 0 ? longest : kUnknownSeconds;
       if (holding && holding->seconds > 0) seconds = holding->seconds;
+      seconds *= draw_lot(s->nodes[n], s->models[m]);
       s->seconds[n * p->model_count + m] = is_able(holding) ? seconds : 0;
     }
     model->requests_per_s = demand_remember(cluster, s->models[m], wanted);
