@@ -8,6 +8,9 @@
  *   forward.c    requests on their way to others
  *   report.c     what it tells of all this
  *
+ * Below it stand etcd.h (etcd's client, of etcd.proto), roster.h (what is known of the cluster, from etcd's keys) and
+ * placement_policy.h and routing_policy.h (decisions over plain numbers, which the simulator drives too).
+ *
  * The registry's lock may be held when `lock` is taken, never the other way round. */
 #ifndef BRAID_SERVE_CLUSTER_NODE_H
 #define BRAID_SERVE_CLUSTER_NODE_H

@@ -70,6 +70,17 @@ static int64_t memory_of(const braid_serve_config *config) {
   return pages > 0 && page > 0 ? (int64_t)pages * page : INT64_C(1) << 40;
 }
 
+/* "cpu: cpu, 2 instances; gpu: cuda, 1 instance" */
+static void describe_devices(const braid_server *server, char *text, size_t room) {
+  size_t used = 0;
+  for (size_t i = 0; i < server->device_count && used < room; i++) {
+    const braid_serve_device *device = &server->devices[i];
+    used += (size_t)snprintf(text + used, room - used, "%s%.40s: %.80s, %zu instance%s", i ? "; " : "",
+                             device->config->name, device->config->device, device->instance_count,
+                             device->instance_count == 1 ? "" : "s");
+  }
+}
+
 bool braid_cluster_describe(braid_serve_cluster *cluster, braid_cluster_member *out) {
   braid_server *server = cluster->server;
   braid_serve_entry entry;
@@ -80,6 +91,7 @@ bool braid_cluster_describe(braid_serve_cluster *cluster, braid_cluster_member *
   snprintf(out->name, sizeof out->name, "%s", cluster->node);
   snprintf(out->address, sizeof out->address, "%s", cluster->address);
   snprintf(out->instance, sizeof out->instance, "%s", cluster->instance);
+  describe_devices(server, out->devices, sizeof out->devices);
   for (size_t i = 0; i < server->device_count; i++) {
     braid_serve_load load = braid_serve_scheduler_load(server->scheduler, i);
     out->instances += (int64_t)server->devices[i].instance_count;

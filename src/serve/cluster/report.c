@@ -11,6 +11,8 @@ static void add_member(const braid_serve_cluster *cluster, const braid_cluster_m
   braid_text_add_json(text, member->name);
   braid_text_add(text, ",\"address\":");
   braid_text_add_json(text, member->address);
+  braid_text_add(text, ",\"devices\":");
+  braid_text_add_json(text, member->devices);
   braid_text_printf(text,
                     ",\"self\":%s,\"control\":%s,\"busy\":%.4f,\"waiting\":%lld,\"instances\":%lld,\"ready\":%zu}",
                     strcmp(member->name, cluster->node) == 0 ? "true" : "false",

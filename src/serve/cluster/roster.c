@@ -88,6 +88,7 @@ static bool read_member(const json_t *root, braid_cluster_member *out) {
       !read_text(root, "instance", out->instance, sizeof out->instance) || !is_hexadecimal(out->instance) ||
       !read_number(root, "busy", 1, &out->busy) || !read_count(root, "waiting", INT64_C(1) << 40, &out->waiting) ||
       !read_count(root, "instances", 4096, &out->instances) || out->instances < 1 ||
+      !read_text(root, "devices", out->devices, sizeof out->devices) ||
       !read_count(root, "memory_bytes", INT64_C(1) << 50, &out->memory_bytes) || !json_is_array(models) ||
       json_array_size(models) > BRAID_CLUSTER_HOLDINGS)
     return false;
@@ -135,6 +136,8 @@ bool braid_cluster_order_read(const char *value, size_t bytes, braid_cluster_ord
 void braid_cluster_member_write(const braid_cluster_member *member, braid_text *out) {
   braid_text_add(out, "{\"address\":");
   braid_text_add_json(out, member->address);
+  braid_text_add(out, ",\"devices\":");
+  braid_text_add_json(out, member->devices);
   braid_text_printf(out,
                     ",\"instance\":\"%s\",\"busy\":%.3f,\"waiting\":%lld,\"instances\":%lld,\"memory_bytes\":%lld,"
                     "\"models\":[",

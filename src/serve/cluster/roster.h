@@ -50,6 +50,7 @@ typedef struct braid_cluster_member {
   double busy;             /* of late, 0 to 1 */
   int64_t waiting;         /* requests */
   int64_t instances, memory_bytes;
+  char devices[BRAID_SERVE_DETAIL]; /* for people: "cpu: cpu, 2 instances; gpu: cuda, 1 instance" */
   braid_cluster_holding *holdings;
   size_t holding_count;
 } braid_cluster_member;

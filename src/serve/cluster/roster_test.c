@@ -12,7 +12,8 @@
 
 static const char kPrefix[] = "/braid/t/";
 #define NODE(more)                                                                                                     \
-  "{\"address\":\"h:1\",\"instance\":\"1f\",\"busy\":0.5,\"waiting\":3,\"instances\":2,\"memory_bytes\":9,"            \
+  "{\"address\":\"h:1\",\"devices\":\"cpu\",\"instance\":\"1f\",\"busy\":0.5,\"waiting\":3,\"instances\":2,\"memory_"  \
+  "bytes\":9,"                                                                                                         \
   "\"models\":[" more "]}"
 #define MODEL(name, state)                                                                                             \
   "{\"name\":\"" name "\",\"state\":\"" state                                                                          \
@@ -74,16 +75,20 @@ static void test_malformed(void **state) {
       NODE(MODEL("../m", "ready")),
       NODE(MODEL("m", "ready") "," MODEL("m", "ready")),
       NODE("[[[[[[[[[[[[[[[[]]]]]]]]]]]]]]]]"),
-      "{\"address\":\"h:1\",\"instance\":\"1f\",\"busy\":2,\"waiting\":3,\"instances\":2,\"memory_bytes\":9,\"models\":"
+      "{\"address\":\"h:1\",\"devices\":\"cpu\",\"instance\":\"1f\",\"busy\":2,\"waiting\":3,\"instances\":2,\"memory_"
+      "bytes\":9,\"models\":"
       "["
       "]}",
-      "{\"address\":\"h:1\",\"instance\":\"1f\",\"busy\":0,\"waiting\":3,\"instances\":0,\"memory_bytes\":9,\"models\":"
+      "{\"address\":\"h:1\",\"devices\":\"cpu\",\"instance\":\"1f\",\"busy\":0,\"waiting\":3,\"instances\":0,\"memory_"
+      "bytes\":9,\"models\":"
       "["
       "]}",
-      "{\"address\":\"h:1\",\"instance\":\"1f\",\"busy\":0,\"waiting\":-3,\"instances\":1,\"memory_bytes\":9,"
+      "{\"address\":\"h:1\",\"devices\":\"cpu\",\"instance\":\"1f\",\"busy\":0,\"waiting\":-3,\"instances\":1,\"memory_"
+      "bytes\":9,"
       "\"models\":"
       "[]}",
-      "{\"address\":7,\"instance\":\"1f\",\"busy\":0,\"waiting\":3,\"instances\":1,\"memory_bytes\":9,\"models\":[]}",
+      "{\"address\":7,\"devices\":\"cpu\",\"instance\":\"1f\",\"busy\":0,\"waiting\":3,\"instances\":1,\"memory_"
+      "bytes\":9,\"models\":[]}",
   };
   braid_cluster_roster roster = {0};
   for (size_t i = 0; i < sizeof kNodes / sizeof *kNodes; i++) {
