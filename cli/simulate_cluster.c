@@ -12,15 +12,16 @@ static const char doc[] =
     "modelled; the same scenario, trace and seed print the same."
     "\vExamples:\n"
     "  braid simulate cluster examples/cluster.yaml\n"
-    "  braid simulate cluster examples/cluster.yaml --moves\n"
+    "  braid simulate cluster examples/cluster.yaml --moves --html cluster.html\n"
     "  braid simulate cluster mine.yaml --trace AzureLLMInferenceTrace_conv.csv --seed 7 --json\n"
     "\ndocs/cluster-simulator.md has the keys of scenarios, and what is modelled.\n";
 
-enum { KEY_TRACE = CLI_FIRST_KEY, KEY_SEED, KEY_MOVES, MOST_ROWS = 40 };
+enum { KEY_TRACE = CLI_FIRST_KEY, KEY_SEED, KEY_MOVES, KEY_HTML, MOST_ROWS = 40, TABLES = 4 };
 
 typedef struct options {
   cli_common common;
   braid_cluster_simulation how;
+  const char *html;
 } options;
 
 static error_t parse(int key, char *argument, struct argp_state *state) {
@@ -34,6 +35,9 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
     return 0;
   case KEY_SEED:
     o->how.seed = (uint64_t)cli_integer(state, "--seed", argument, 0, INT64_MAX);
+    return 0;
+  case KEY_HTML:
+    o->html = argument;
     return 0;
   case KEY_MOVES:
     o->how.moves = true;
@@ -76,44 +80,45 @@ static void add_requests(cli_table *table, const braid_cluster_requests *r) {
   add_number(table, "%.4g", r->p999_ms);
 }
 
-static void print_requests(const braid_cluster_simulated *result) {
-  cli_table table;
-  cli_table_begin(&table, "Requests", "Late: done after the deadline, or taken and not run in time. Lost: with a node.",
+static void make_requests(const braid_cluster_simulated *result, cli_table *table) {
+  cli_table_begin(table, "Requests", "Late: done after the deadline, or taken and not run in time. Lost: with a node.",
                   "tenant|requests|in time, %|late|refused|lost|retried|p50, ms|p99, ms|p99.9, ms");
-  for (size_t i = 0; i < result->tenant_count; i++) add_requests(&table, &result->tenants[i]);
-  if (result->tenant_count > 1) add_requests(&table, &result->all);
-  cli_table_print(&table, MOST_ROWS);
-  cli_table_end(&table);
+  if (result->tenant_count > 1) add_requests(table, &result->all);
+  for (size_t i = 0; i < result->tenant_count; i++) add_requests(table, &result->tenants[i]);
 }
 
-static void print_nodes(const braid_cluster_simulated *result) {
-  cli_table table;
-  cli_table_begin(&table, "Nodes", NULL, "kind|nodes|busy, %|awake, %|kJ (modelled)");
+static void make_nodes(const braid_cluster_simulated *result, cli_table *table) {
+  cli_table_begin(table, "Nodes", NULL, "kind|nodes|busy, %|awake, %|kJ (modelled)");
   for (size_t i = 0; i < result->node_kind_count; i++) {
     const braid_cluster_nodes *n = &result->nodes[i];
-    cli_table_cell(&table, "%s", n->kind);
-    cli_table_cell(&table, "%" PRIu64, n->count);
-    add_number(&table, "%.2f", 100 * n->busy);
-    add_number(&table, "%.2f", 100 * n->awake);
-    add_number(&table, "%.4g", n->joules * 1e-3);
+    cli_table_cell(table, "%s", n->kind);
+    cli_table_cell(table, "%" PRIu64, n->count);
+    add_number(table, "%.2f", 100 * n->busy);
+    add_number(table, "%.2f", 100 * n->awake);
+    add_number(table, "%.4g", n->joules * 1e-3);
   }
-  cli_table_print(&table, MOST_ROWS);
-  cli_table_end(&table);
 }
 
-static void print_result(const braid_cluster_simulated *result, bool moves) {
-  print_requests(result);
-  print_nodes(result);
-  printf("%.6g s simulated; %.4g W on average and %.4g W at most (modelled); ", result->seconds, result->mean_watts,
-         result->most_watts);
-  if (result->all.done) printf("%.4g J for each request that was done; ", result->joules / (double)result->all.done);
-  printf("the cap was exceeded %" PRIu64 " times, for %.4g s\n", result->cap_violations, result->over_cap_s);
-  printf("%" PRIu64 " placements, %" PRIu64 " loads (%.4g MiB) and %" PRIu64 " unloads\n", result->plans, result->loads,
-         result->loaded_bytes / 1048576, result->unloads);
-  for (size_t i = 0; moves && i < result->move_count; i++) {
-    printf("%10.3f s  ", result->moves[i].at_s);
-    cli_print_escaped(stdout, result->moves[i].text);
-    printf("\n");
+static void make_whole(const braid_cluster_simulated *result, cli_table *table) {
+  cli_table_begin(table, "The whole", "All figures are modelled.",
+                  "seconds|W, mean|W, most|J a request|times over the cap|s over it|placements|loads|MiB|unloads");
+  add_number(table, "%.6g", result->seconds);
+  add_number(table, "%.4g", result->mean_watts);
+  add_number(table, "%.4g", result->most_watts);
+  add_number(table, "%.4g", result->all.done ? result->joules / (double)result->all.done : (double)NAN);
+  cli_table_cell(table, "%" PRIu64, result->cap_violations);
+  add_number(table, "%.4g", result->over_cap_s);
+  cli_table_cell(table, "%" PRIu64, result->plans);
+  cli_table_cell(table, "%" PRIu64, result->loads);
+  add_number(table, "%.4g", result->loaded_bytes / 1048576);
+  cli_table_cell(table, "%" PRIu64, result->unloads);
+}
+
+static void make_moves(const braid_cluster_simulated *result, cli_table *table) {
+  cli_table_begin(table, "Moves", NULL, "at, s|what, and why");
+  for (size_t i = 0; i < result->move_count; i++) {
+    cli_table_cell(table, "%.3f", result->moves[i].at_s);
+    cli_table_cell(table, "%s", result->moves[i].text);
   }
 }
 
@@ -183,6 +188,28 @@ static bool print_json(const braid_cluster_simulated *result, bool moves) {
   return cli_json_end(&json);
 }
 
+static braid_status show(const options *o, const braid_cluster_simulated *result) {
+  cli_table tables[TABLES];
+  braid_page_table pages[TABLES];
+  size_t count = o->how.moves ? TABLES : TABLES - 1;
+  braid_status status = BRAID_OK;
+  make_requests(result, &tables[0]);
+  make_nodes(result, &tables[1]);
+  make_whole(result, &tables[2]);
+  make_moves(result, &tables[3]);
+  for (size_t i = 0; i < TABLES; i++) {
+    if (tables[i].failed) status = cli_no_memory();
+    pages[i] = cli_table_page(&tables[i]);
+  }
+  if (status == BRAID_OK && o->html)
+    status = braid_tile_write_html(NULL, o->html, "A simulated cluster", NULL, NULL, 0, pages, count);
+  if (status == BRAID_OK && o->common.json && !print_json(result, o->how.moves)) status = cli_no_memory();
+  for (size_t i = 0; status == BRAID_OK && !o->common.json && i < count; i++)
+    cli_table_print(&tables[i], i == TABLES - 1 ? SIZE_MAX - 1 : MOST_ROWS);
+  for (size_t i = 0; i < TABLES; i++) cli_table_end(&tables[i]);
+  return status;
+}
+
 int cli_simulate_cluster(int argc, char **argv) {
   static const struct argp_option table[] = {
       {"trace", KEY_TRACE, "FILE", 0,
@@ -191,6 +218,7 @@ int cli_simulate_cluster(int argc, char **argv) {
        0},
       {"seed", KEY_SEED, "N", 0, "Of what is drawn: arrivals and times of runs (default 1)", 0},
       {"moves", KEY_MOVES, NULL, 0, "Print which models were moved when, and why", 0},
+      {"html", KEY_HTML, "FILE", 0, "Write a page with all tables", 0},
       {0}};
   static const struct argp_child children[] = {{&cli_common_argp, 0, NULL, 0}, {0}};
   static const struct argp argp = {table, parse, "SCENARIO", doc, children, NULL, NULL};
@@ -198,13 +226,13 @@ int cli_simulate_cluster(int argc, char **argv) {
   braid_cluster_simulated *result;
   cli_parse(&argp, argc, argv, &o);
   cli_end_on_interrupt(&o.common, "simulate");
-  braid_status status = braid_cluster_simulate(&o.how, &result);
-  if (status != BRAID_OK) return cli_fail(&o.common, "simulate", status);
-  bool printed = true;
-  if (o.common.json)
-    printed = print_json(result, o.how.moves);
-  else
-    print_result(result, o.how.moves);
-  braid_cluster_simulated_destroy(result);
-  return printed ? CLI_OK : cli_fail(&o.common, "simulate", cli_no_memory());
+  const cli_file files[] = {
+      {"the scenario", o.how.scenario, false}, {"--trace", o.how.trace, false}, {"--html", o.html, true}};
+  braid_status status = cli_check_files(files, sizeof files / sizeof *files);
+  if (status == BRAID_OK) status = braid_cluster_simulate(&o.how, &result);
+  if (status == BRAID_OK) {
+    status = show(&o, result);
+    braid_cluster_simulated_destroy(result);
+  }
+  return status == BRAID_OK ? CLI_OK : cli_fail(&o.common, "simulate", status);
 }

@@ -12,7 +12,7 @@ for kind in "" -static; do
   "$work/own$kind" "$work/own.onnx"
 done
 # A cluster in virtual time.
-"$work/usr/bin/braid" simulate cluster "$here/cluster.yaml" | grep -q "the cap was exceeded 0 times"
+"$work/usr/bin/braid" simulate cluster "$here/cluster.yaml" --json | grep -q '"cap_violations":0,'
 for backend in plugin:tutor:tutor_relu unified:pixels:pixels_conv; do
   plugin=${backend%%:*} device=${backend#*:} kernel=${backend##*:}
   device=${device%%:*}

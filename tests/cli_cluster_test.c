@@ -5,14 +5,20 @@
 
 static void test_example(void **state) {
   (void)state;
-  outcome o = run_quietly("simulate cluster " EXAMPLE " --moves");
-  static const char *const kSays[] = {"in time, %",       "cameras",
-                                      "(modelled)",       "the cap was exceeded 0 times",
-                                      "the node is lost", "node 0, which had it, is lost",
+  outcome o = run_quietly("simulate cluster " EXAMPLE " --moves --html $/page.html");
+  static const char *const kSays[] = {"in time, %",         "cameras",          "(modelled)",
+                                      "times over the cap", "the node is lost", "node 0, which had it, is lost",
                                       "the cap of 800 W"};
   for (size_t i = 0; i < sizeof kSays / sizeof *kSays; i++)
     if (!strstr(o.out, kSays[i])) fail_msg("\"%s\" is not in\n%s", kSays[i], o.out);
   discard(&o);
+  size_t bytes;
+  char *page = get_file(in_folder("page.html"), &bytes);
+  page[bytes] = '\0';
+  assert_non_null(strstr(page, "A simulated cluster"));
+  assert_non_null(strstr(page, "node 0, which had it, is lost"));
+  free(page);
+  expect_failure("simulate cluster $/page.html --html $/page.html", 2, "--html");
 }
 
 static void test_same_bytes(void **state) {

@@ -7,7 +7,7 @@
 #include "simulate/world.h"
 
 enum { kRecords = 100000 };
-static const double kChange = 0.05; /* of a model's load, that a placement is made for */
+static const double kChange = 0.05; /* of a model's load, that a placement is made for, if it is more than chance */
 
 /* --- what the policy sees ------------------------------------------------------------------------------------------
  */
@@ -308,9 +308,10 @@ braid_status braid_placing_control(braid_world *world) {
   double seconds = (double)(world->now_ns - world->looked_ns) * 1e-9;
   for (size_t m = 0; seconds > 0 && m < world->scenario->models_count; m++) {
     double *wanted = &world->models[m].requests_per_s;
-    double seen = 0.5 * *wanted + 0.5 * (double)world->arrived[m] / seconds;
+    double count = (double)world->arrived[m], seen = 0.5 * *wanted + 0.5 * count / seconds;
+    double noise = sqrt(count) / seconds; /* two standard deviations of half of a Poisson number */
     world->arrived[m] = 0;
-    if (fabs(seen - *wanted) <= kChange * *wanted) continue;
+    if (fabs(seen - *wanted) <= fmax(kChange * *wanted, noise)) continue;
     *wanted = seen < 1e-9 ? 0 : seen;
     world->changed = true;
   }

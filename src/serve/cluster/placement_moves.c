@@ -132,7 +132,7 @@ static void find_reasons(const braid_cluster_state *state, braid_cluster_reason 
 
 /* --- their order ---------------------------------------------------------------------------------------------------
  */
-/* Nodes that take in what they load only when they have dropped something: by memory, or for a private model. */
+/* Nodes that drop what they drop first: what they load needs its memory, or a model that is private comes or goes. */
 static void find_full(const braid_cluster_problem *p, const braid_cluster_move *moves, size_t count, int64_t *left,
                       bool *full) {
   for (size_t i = 0; i < p->node_count; i++) left[i] = p->nodes[i].memory_bytes;
@@ -141,8 +141,22 @@ static void find_full(const braid_cluster_problem *p, const braid_cluster_move *
     if (moves[i].load) left[moves[i].node] -= moves[i].bytes;
     full[moves[i].node] |= (moves[i].load && left[moves[i].node] < 0) || moves[i].reason == BRAID_CLUSTER_PRIVATE ||
                            moves[i].reason == BRAID_CLUSTER_CAP || moves[i].reason == BRAID_CLUSTER_GONE;
-    if (moves[i].load && p->models[moves[i].model].is_private) full[moves[i].node] = true;
+    if (p->models[moves[i].model].is_private) full[moves[i].node] = true;
   }
+}
+
+/* Where the cap does not let nodes that are to sleep and those that are to wake be awake at once, the first go first.
+ */
+static void find_sleepers(const braid_cluster_state *state, const braid_cluster_plan *plan, int64_t *held, bool *full) {
+  const braid_cluster_problem *p = state->view->problem;
+  double peak = 0;
+  for (size_t i = 0; i < p->node_count; i++) held[i] = 0;
+  for (size_t i = 0; i < p->present_count; i++) held[p->present[i].node]++;
+  for (size_t i = 0; i < p->node_count; i++) {
+    braid_cluster_watts w = braid_cluster_node_watts(state->view, i);
+    if (p->nodes[i].alive) peak += plan->awake[i] || held[i] ? w.busy : w.asleep;
+  }
+  for (size_t i = 0; peak > p->cap_watts && i < p->node_count; i++) full[i] |= held[i] && !plan->awake[i];
 }
 
 static void sort_moves(const braid_cluster_move *from, size_t count, const bool *full, braid_cluster_move *to) {
@@ -176,6 +190,7 @@ static braid_status write_moves(const braid_cluster_state *state, braid_cluster_
       write_unloads(&c, moves, &count);
     }
     find_full(p, moves, count, left, full);
+    find_sleepers(state, plan, left, full);
     plan->moves = braid_zalloc_array(allocator, count, sizeof *plan->moves);
   }
   if (plan->moves) {

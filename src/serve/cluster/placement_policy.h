@@ -96,7 +96,8 @@ typedef struct braid_cluster_move {
 typedef struct braid_cluster_plan {
   braid_cluster_replica *replicas; /* by model and then node */
   size_t replica_count;
-  braid_cluster_move *moves; /* unloads that make room come before the loads that need it; run them in order */
+  braid_cluster_move *moves; /* one after the other, memory, privacy and cap hold all the way: unloads that loads need
+                                come before them, the others after */
   size_t move_count;
   double *busy;          /* of each node: the part of its instances' time that the plan uses, slow counted in */
   bool *awake;           /* of each node: it holds a model */

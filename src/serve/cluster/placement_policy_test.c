@@ -87,6 +87,16 @@ static void check_tenants(const braid_cluster_problem *p, const braid_cluster_pl
     }
 }
 
+static double peak_of(const braid_cluster_problem *p, bool has[kNodes][kModels]) {
+  double peak = 0;
+  for (size_t i = 0; i < p->node_count; i++) {
+    bool awake = false;
+    for (size_t m = 0; m < p->model_count; m++) awake |= has[i][m];
+    if (p->nodes[i].alive) peak += awake ? p->nodes[i].busy_watts : p->nodes[i].asleep_watts;
+  }
+  return peak;
+}
+
 static void check_moves(const braid_cluster_problem *p, const braid_cluster_plan *plan) {
   bool has[kNodes][kModels] = {{false}};
   for (size_t i = 0; i < p->present_count; i++) has[p->present[i].node][p->present[i].model] = true;
@@ -96,7 +106,13 @@ static void check_moves(const braid_cluster_problem *p, const braid_cluster_plan
     has[move->node][move->model] = move->load;
     int64_t held = 0;
     for (size_t m = 0; m < p->model_count; m++) held += has[move->node][m] ? p->models[m].memory_bytes : 0;
-    if (move->load) assert_true(p->nodes[move->node].alive && held <= p->nodes[move->node].memory_bytes);
+    if (move->load) {
+      assert_true(p->nodes[move->node].alive && held <= p->nodes[move->node].memory_bytes);
+      for (size_t m = 0; m < p->model_count; m++)
+        if (has[move->node][m] && p->models[m].tenant != p->models[move->model].tenant)
+          assert_false(p->models[m].is_private || p->models[move->model].is_private);
+      assert_true(peak_of(p, has) <= p->cap_watts * (1 + 1e-9));
+    }
     if (move->reason == BRAID_CLUSTER_GONE) assert_false(p->nodes[move->node].alive);
     if (move->reason == BRAID_CLUSTER_LOST) assert_false(p->nodes[move->other].alive);
     assert_true(move->bytes == (move->load ? p->models[move->model].memory_bytes : 0));
