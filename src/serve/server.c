@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/try.h"
+#include "serve/remote/remote.h"
 
 static braid_status open_devices(braid_server *server) {
   const braid_serve_config *config = server->config;
@@ -54,8 +55,9 @@ static braid_status open_server(const braid_server_options *options, braid_serve
   if (options->trial) return BRAID_OK;
   BRAID_TRY(braid_serve_http_start(server, &server->http));
   if (options->grpc_port || server->config->grpc_port) BRAID_TRY(braid_serve_grpc_start(server, &server->grpc));
-  if (server->socket || server->wire_port >= 0) BRAID_TRY(braid_serve_wire_start(server, &server->wire));
-  return BRAID_OK;
+  if (!server->socket && server->wire_port < 0) return BRAID_OK;
+  BRAID_TRY(braid_serve_remote_start(server, &server->remote));
+  return braid_serve_wire_start(server, &server->wire);
 }
 
 braid_status braid_server_create(const braid_server_options *options, braid_server **out) {
@@ -118,6 +120,7 @@ void braid_server_destroy(braid_server *server, int64_t grace_ns) {
   braid_serve_grpc_stop(server->grpc);
   braid_serve_http_stop(server->http);
   braid_serve_wire_stop(server->wire);
+  braid_serve_remote_stop(server->remote);
   braid_serve_scheduler_destroy(server->scheduler); /* calls that came late have asked it until now */
   braid_serve_registry_destroy(server->registry);
   braid_serve_regions_destroy(server->regions);

@@ -24,6 +24,7 @@ static const cyaml_schema_field_t kDeviceFields[] = {
     TEXT(braid_serve_device_config, device, 1, kText),
     INTEGER(braid_serve_device_config, threads),
     INTEGER(braid_serve_device_config, instances),
+    FLAG(braid_serve_device_config, remote),
     CYAML_FIELD_END,
 };
 static const cyaml_schema_value_t kDevice = {
@@ -58,6 +59,7 @@ static const cyaml_schema_field_t kTenantFields[] = {
     TEXT(braid_serve_tenant_config, shared_memory, 1, kName),
     FLAG(braid_serve_tenant_config, admin),
     FLAG(braid_serve_tenant_config, compile),
+    FLAG(braid_serve_tenant_config, remote),
     CYAML_FIELD_END,
 };
 static const cyaml_schema_value_t kTenant = {

@@ -13,6 +13,7 @@ typedef struct braid_serve_device_config {
   char *device;      /* device specs, as for --device; the first is preferred */
   int64_t threads;   /* CPU threads of an instance; 0: as many as there are */
   int64_t instances; /* runs side by side, each with weights of its own; 0: 1 */
+  bool remote;       /* offered to tenants that may use devices from elsewhere, each opening the first one anew */
 } braid_serve_device_config;
 
 typedef struct braid_serve_model_config {
@@ -41,6 +42,7 @@ typedef struct braid_serve_tenant_config {
   char *shared_memory;  /* prefix of the keys that it may register; NULL: none */
   bool admin;           /* may load and unload models */
   bool compile;         /* may bring models of its own over Braid's protocol, as an admin may */
+  bool remote;          /* may use devices from elsewhere that are offered for it (docs/remote.md) */
   bool any;             /* whatever the token: the only one, where the file has no tenants */
 } braid_serve_tenant_config;
 

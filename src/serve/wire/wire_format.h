@@ -45,6 +45,7 @@ typedef enum braid_wire_kind {
   BRAID_WIRE_LAUNCH,
   BRAID_WIRE_CANCEL, /* of the launch whose id is in the body */
   BRAID_WIRE_CLOSE,
+  BRAID_WIRE_DEVICE, /* the connection becomes one of a device (backend/remote/remote_format.h) */
   BRAID_WIRE_KINDS
 } braid_wire_kind;
 
