@@ -86,8 +86,12 @@ static void blob_add(remote_device *device, uint32_t id, const uint64_t hash[2],
 
 void remote_blob_keep(remote_device *device, uint32_t id, const void *bytes, size_t count) {
   uint64_t hash[2];
-  braid_siphash(bytes, count, hash);
-  blob_add(device, id, hash, count);
+  if (!blob_find(device, bytes, count, hash)) {
+    blob_add(device, id, hash, count);
+    return;
+  }
+  braid_wire_put_number(remote_begin(&device->channel, BRAID_REMOTE_FORGET), id, 4); /* it has them twice */
+  remote_post(&device->channel);
 }
 
 braid_status remote_blob_abandon(remote_device *device, uint32_t id, braid_status status) {
