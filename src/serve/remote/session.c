@@ -163,35 +163,39 @@ static bool send_answer(session *s) {
   return sent;
 }
 
-static void drop_data(session *s) {
+void session_drop_data(session *s) {
   braid_free(NULL, s->data);
   if (s->data_counted) session_uncount(s, s->data_counted);
   s->data = NULL;
   s->data_bytes = s->data_counted = 0;
 }
 
-/* False: it cannot be answered. */
-static bool serve_message(session *s, const braid_wire_header *header) {
-  braid_wire_reader reader = {.data = s->body, .bytes = (size_t)header->bytes};
+bool session_handle(session *s, const braid_wire_header *header, const uint8_t *body) {
+  braid_wire_reader reader = {.data = body, .bytes = (size_t)header->bytes};
   handle_message *handle = handler_of(header->kind);
+  if (!handle) return false; /* clients send no message of this kind */
   s->arrived_ns = braid_now_ns();
   braid_wire_begin(&s->writer, header->kind | BRAID_WIRE_REPLY, header->id);
   braid_wire_put_status(&s->writer, BRAID_OK, "");
-  if (header->kind == BRAID_REMOTE_CANCEL) return true; /* of a run that has ended */
-  if (!handle) return false;                            /* clients send no message of this kind */
   braid_clear_detail();
   braid_status status = handle(s, &reader);
-  if (status != BRAID_OK) {
-    char detail[BRAID_WIRE_DETAIL];
-    const char *said = braid_error_detail();
-    snprintf(detail, sizeof detail, "%.500s", said[0] ? said : braid_status_text(status));
-    drop_data(s);
-    braid_wire_begin(&s->writer, header->kind | BRAID_WIRE_REPLY, header->id);
-    braid_wire_put_status(&s->writer, status, detail);
-  }
+  if (status == BRAID_OK) return true;
+  char detail[BRAID_WIRE_DETAIL];
+  const char *said = braid_error_detail();
+  snprintf(detail, sizeof detail, "%.500s", said[0] ? said : braid_status_text(status));
+  session_drop_data(s);
+  braid_wire_begin(&s->writer, header->kind | BRAID_WIRE_REPLY, header->id);
+  braid_wire_put_status(&s->writer, status, detail);
+  return true;
+}
+
+/* False: the session ends. */
+static bool serve_message(session *s, const braid_wire_header *header) {
+  if (header->kind == BRAID_REMOTE_CANCEL) return !header->bytes; /* of a run that has ended */
+  if (!session_handle(s, header, s->body)) return false;
   bool sent = !header->id || send_answer(s);
   __atomic_store_n(&s->busy, 0, __ATOMIC_RELEASE);
-  drop_data(s);
+  session_drop_data(s);
   return sent;
 }
 
@@ -245,7 +249,7 @@ static void serve_messages(session *s) {
 /* --- the device ----------------------------------------------------------------------------------------------------
  */
 /* The first of the configuration's devices, with its threads. */
-static braid_status open_device(session *s) {
+braid_status session_open_device(session *s) {
   char spec[512];
   size_t length = strcspn(s->config->device, " ");
   if (length > sizeof spec - 32)
@@ -285,7 +289,7 @@ static bool answer_opening(session *s, braid_status status) {
   return send_answer(s);
 }
 
-static void close_device(session *s) {
+void session_close_device(session *s) {
   if (s->backend) {
     session_recordings_free_all(s);
     session_prepared_free_all(s);
@@ -302,12 +306,12 @@ static void *session_main(void *context) {
   session *s = context;
   struct braid_serve_remote *remote = s->remote;
   __atomic_store_n(&s->busy, 1, __ATOMIC_RELEASE);
-  if (answer_opening(s, open_device(s))) serve_messages(s);
+  if (answer_opening(s, session_open_device(s))) serve_messages(s);
   __atomic_store_n(&s->busy, 0, __ATOMIC_RELEASE);
   (void)shutdown(s->file, SHUT_RDWR);
-  close_device(s);
+  session_close_device(s);
   drop_body(s);
-  drop_data(s);
+  session_drop_data(s);
   if (s->counted) session_uncount(s, s->counted);
   braid_wire_free(&s->writer);
   pthread_mutex_lock(&remote->lock);

@@ -100,6 +100,12 @@ typedef struct session {
 /* Counts bytes of the tenant's quota; NO_MEMORY says what it may have. */
 BRAID_MUST_CHECK braid_status session_count(session *s, size_t bytes);
 void session_uncount(session *s, size_t bytes);
+/* Opens the device that the configuration names, and closes it with all that the session has of it. */
+BRAID_MUST_CHECK braid_status session_open_device(session *s);
+void session_close_device(session *s);
+/* Does what a message asks, and leaves the answer in s->writer and s->data. False: clients send no such message. */
+bool session_handle(session *s, const braid_wire_header *header, const uint8_t *body);
+void session_drop_data(session *s); /* once it is sent, or will not be */
 /* Looks at the connection while a run is under way: true if it is to be cancelled. */
 bool session_is_cancelled(session *s);
 
