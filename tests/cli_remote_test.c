@@ -111,6 +111,20 @@ static void test_train(void **state) {
   expect_same_file("here.ledger", "there.ledger");
 }
 
+/* Kernels that pack constants, of bytes and of floats, with several outputs, in layouts of their own. In two programs,
+ * since the suite also counts the memory that the client keeps. */
+static void test_conformance(void **state) {
+  (void)state;
+  static const char *const kCases[] = {"QLinearConv", "Gemm", "MatMulInteger", "LSTM", "Split", "timing", "replay"};
+  for (size_t i = 0; i < sizeof kCases / sizeof *kCases; i++) {
+    char line[200];
+    snprintf(line, sizeof line, "devices --check remote:unix:$/b.sock/cpu --case %s", kCases[i]);
+    outcome o = run(line);
+    if (o.code != 0 || strstr(o.out, " 0 passed")) fail_msg("%s: %s", line, o.out);
+    discard(&o);
+  }
+}
+
 static void test_bench_and_refusals(void **state) {
   (void)state;
   outcome o = run("bench " BRAID_MODELS "/lenet.cfg " REMOTE "--runs 20");
@@ -179,9 +193,13 @@ static void test_training_goes_on(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_run),    cmocka_unit_test(test_test),
-      cmocka_unit_test(test_train),  cmocka_unit_test(test_bench_and_refusals),
-      cmocka_unit_test(test_killed), cmocka_unit_test(test_training_goes_on),
+      cmocka_unit_test(test_run),
+      cmocka_unit_test(test_test),
+      cmocka_unit_test(test_train),
+      cmocka_unit_test(test_conformance),
+      cmocka_unit_test(test_bench_and_refusals),
+      cmocka_unit_test(test_killed),
+      cmocka_unit_test(test_training_goes_on),
   };
   return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -51,6 +51,7 @@ static void test_refusals(void **state) {
       {"models:\n  - {name: a, path: p, colour: red}\n", "colour"},
       {"models:\n  - {name: a, path: p, lazy: maybe}\n", "maybe"},
       {"models:\n  - {name: a, path: p}\ntenants:\n  - {name: t, admin: maybe}\n", "maybe"},
+      {"models:\n  - {name: a, path: p}\ndevices:\n  - {name: t, remote: far}\n", "far"},
       {"models:\n  - {name: a, path: p, deadline_ms: -1}\n", "deadline_ms is -1"},
       {"wire_port: 65536\nmodels:\n  - {name: a, path: p}\n", "line 1: wire_port is 65536"},
       {"spin_us: 1001\nmodels:\n  - {name: a, path: p}\n", "line 1: spin_us is 1001"},

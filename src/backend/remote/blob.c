@@ -16,7 +16,7 @@ static void blob_forget(remote_device *device, size_t index) {
 }
 
 /* Half of what we may have there, and those longest unused leave first; not those of the question at hand. */
-static void make_room(remote_device *device, size_t bytes) {
+static void blobs_make_room(remote_device *device, size_t bytes) {
   uint64_t most = device->description.max_bytes / 2;
   while (device->blob_bytes + bytes > most) {
     size_t oldest = device->blob_count;
@@ -69,7 +69,7 @@ uint32_t remote_blob_find(remote_device *device, const void *bytes, size_t count
 }
 
 braid_status remote_blob_reserve(remote_device *device, size_t count, uint32_t *out) {
-  make_room(device, count);
+  blobs_make_room(device, count);
   remote_blob *blobs =
       braid_grow(device->allocator, device->blobs, device->blob_count, &device->blob_room, sizeof *blobs);
   if (!blobs) return BRAID_NO_MEMORY;

@@ -119,8 +119,8 @@ static void send_cancel(remote_channel *channel) {
 }
 
 /* Reads `bytes` bytes. `verdict` NULL: nothing is looked at meanwhile. */
-static braid_status receive(remote_channel *channel, uint8_t *to, size_t bytes, const braid_verdict *verdict,
-                            bool *told) {
+static braid_status channel_receive(remote_channel *channel, uint8_t *to, size_t bytes, const braid_verdict *verdict,
+                                    bool *told) {
   int64_t deadline = braid_now_ns() + channel->silence_ns;
   for (size_t got = 0; got < bytes;) {
     ssize_t count = recv(channel->file, to + got, bytes - got, MSG_DONTWAIT);
@@ -145,7 +145,7 @@ static braid_status receive(remote_channel *channel, uint8_t *to, size_t bytes, 
   return BRAID_OK;
 }
 
-static braid_status make_room(remote_channel *channel, size_t bytes) {
+static braid_status body_make_room(remote_channel *channel, size_t bytes) {
   if (bytes <= channel->room) return BRAID_OK;
   uint8_t *body = realloc(channel->body, bytes);
   if (!body) return remote_channel_break(channel, "no memory for an answer");
@@ -181,7 +181,7 @@ static braid_status receive_header(remote_channel *channel, const braid_verdict 
                                    braid_wire_header *out) {
   uint8_t bytes[BRAID_WIRE_HEADER];
   for (;;) {
-    BRAID_TRY(receive(channel, bytes, sizeof bytes, verdict, told));
+    BRAID_TRY(channel_receive(channel, bytes, sizeof bytes, verdict, told));
     const char *wrong = braid_remote_get_header(bytes, out);
     if (wrong && hello) wrong = braid_wire_get_header(bytes, out);
     if (wrong) return remote_channel_break(channel, wrong);
@@ -190,8 +190,8 @@ static braid_status receive_header(remote_channel *channel, const braid_verdict 
   }
 }
 
-static braid_status ask(remote_channel *channel, const struct iovec *parts, size_t count, uint64_t most,
-                        const braid_verdict *verdict, bool hello, braid_wire_reader *reader) {
+static braid_status channel_ask(remote_channel *channel, const struct iovec *parts, size_t count, uint64_t most,
+                                const braid_verdict *verdict, bool hello, braid_wire_reader *reader) {
   *reader = (braid_wire_reader){0};
   BRAID_TRY(remote_channel_check(channel));
   unsigned kind = channel->writer.failed ? 0 : (unsigned)(channel->writer.data[4] | channel->writer.data[5] << 8);
@@ -203,8 +203,8 @@ static braid_status ask(remote_channel *channel, const struct iovec *parts, size
   if (!notice && (header.kind != (kind | BRAID_WIRE_REPLY) || header.id != channel->id))
     return remote_channel_break(channel, "the daemon answers what was not asked");
   if (header.bytes > most + kMostRefusal) return remote_channel_break(channel, "the daemon's answer is too long");
-  BRAID_TRY(make_room(channel, (size_t)header.bytes + 1));
-  BRAID_TRY(receive(channel, channel->body, (size_t)header.bytes, verdict, &told));
+  BRAID_TRY(body_make_room(channel, (size_t)header.bytes + 1));
+  BRAID_TRY(channel_receive(channel, channel->body, (size_t)header.bytes, verdict, &told));
   *reader = (braid_wire_reader){.data = channel->body, .bytes = (size_t)header.bytes};
   return BRAID_OK;
 }
@@ -212,7 +212,7 @@ static braid_status ask(remote_channel *channel, const struct iovec *parts, size
 braid_status remote_ask(remote_channel *channel, const struct iovec *parts, size_t count, uint64_t most,
                         const braid_verdict *verdict, braid_wire_reader *reader) {
   char detail[BRAID_WIRE_DETAIL];
-  BRAID_TRY(ask(channel, parts, count, most, verdict, false, reader));
+  BRAID_TRY(channel_ask(channel, parts, count, most, verdict, false, reader));
   braid_status status = braid_remote_get_status(reader, detail);
   if (reader->wrong) return remote_channel_break(channel, reader->wrong);
   return status == BRAID_OK ? BRAID_OK : braid_fail(status, "%s", detail);
@@ -300,7 +300,7 @@ static braid_status refusal_of(unsigned code) {
 /* A message of the beginning and its answer, which *reader stands in. */
 static braid_status introduce(remote_channel *channel, braid_wire_reader *reader) {
   braid_wire_status status;
-  BRAID_TRY(ask(channel, NULL, 0, BRAID_WIRE_SMALL, NULL, true, reader));
+  BRAID_TRY(channel_ask(channel, NULL, 0, BRAID_WIRE_SMALL, NULL, true, reader));
   braid_wire_get_status(reader, &status);
   if (reader->wrong) return remote_channel_break(channel, reader->wrong);
   if (status.code == 200) return BRAID_OK;

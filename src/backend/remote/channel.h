@@ -1,5 +1,6 @@
-/* The connection to a daemon's device: one message out and one answer in at a time, whichever thread asks. A daemon that
- * is silent for too long, says what is no message, or ends the connection is lost; everything fails from then on. */
+/* The connection to a daemon's device: one message out and one answer in at a time, whichever thread asks. A daemon
+ * that is silent for too long, says what is no message, or ends the connection is lost; everything fails from then on.
+ */
 #ifndef BRAID_BACKEND_REMOTE_CHANNEL_H
 #define BRAID_BACKEND_REMOTE_CHANNEL_H
 
@@ -34,8 +35,8 @@ braid_wire_writer *remote_begin(remote_channel *channel, unsigned kind);
 /* Sends it, with `parts` behind the fields, and waits for the answer, whose body has at most `most` bytes behind its
  * status; *reader stands there, until remote_end. The status is the daemon's, or DEVICE_LOST. `verdict` (NULL: none):
  * when it is cancelled, the daemon is told. The lock is kept, whatever happens: remote_end gives it back. */
-BRAID_MUST_CHECK braid_status remote_ask(remote_channel *channel, const struct iovec *parts, size_t count, uint64_t most,
-                                         const braid_verdict *verdict, braid_wire_reader *reader);
+BRAID_MUST_CHECK braid_status remote_ask(remote_channel *channel, const struct iovec *parts, size_t count,
+                                         uint64_t most, const braid_verdict *verdict, braid_wire_reader *reader);
 void remote_end(remote_channel *channel);
 /* Sends it as a message that is not answered. What goes wrong is seen by the next one that is. */
 void remote_post(remote_channel *channel);

@@ -120,8 +120,7 @@ static braid_status question_ask(remote_device *device, unsigned kind, braid_wir
     struct iovec part = {question->data, question->length};
     braid_status status = remote_ask(&device->channel, &part, 1, kMostAnswer, NULL, reader);
     known = NULL;
-    if (status == BRAID_OK)
-      known = answer_keep(device, hash, reader->data + reader->at, reader->bytes - reader->at);
+    if (status == BRAID_OK) known = answer_keep(device, hash, reader->data + reader->at, reader->bytes - reader->at);
     remote_end(&device->channel);
     if (!known) return status == BRAID_OK ? BRAID_NO_MEMORY : status;
   }

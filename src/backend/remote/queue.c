@@ -84,8 +84,8 @@ static void put_tasks(braid_wire_writer *writer, braid_task *const *tasks, size_
   }
 }
 
-/* What a run of the tasks has of its own; returns how many parts of data follow. `blob`: the constant that its one WRITE
- * writes; 0: what its WRITEs write is in the host's memory. */
+/* What a run of the tasks has of its own; returns how many parts of data follow. `blob`: the constant that its one
+ * WRITE writes; 0: what its WRITEs write is in the host's memory. */
 static size_t put_changes(braid_wire_writer *writer, braid_task *const *tasks, size_t count, bool recorded,
                           uint32_t blob, struct iovec *parts) {
   size_t used = 0;
@@ -325,7 +325,7 @@ static void run_recording(remote_queue *queue, const recording *all, uint64_t fi
 }
 
 /* Takes the first of the line, and single tasks behind it that go with it; 0: the queue ends. */
-static size_t take(remote_queue *queue, braid_task **tasks, recording **all) {
+static size_t queue_take(remote_queue *queue, braid_task **tasks, recording **all) {
   size_t count = 0;
   *all = NULL;
   pthread_mutex_lock(&queue->lock);
@@ -347,7 +347,7 @@ static void *queue_main(void *context) {
   braid_task *tasks[kBatch];
   recording *all;
   size_t count;
-  while ((count = take(queue, tasks, &all)) > 0) {
+  while ((count = queue_take(queue, tasks, &all)) > 0) {
     uint64_t last = tasks[count - 1]->value;
     if (all) {
       run_recording(queue, all, last);
@@ -362,7 +362,7 @@ static void *queue_main(void *context) {
 
 /* --- submitting ----------------------------------------------------------------------------------------------------
  */
-static void push(remote_queue *queue, braid_task *task, recording *all) {
+static void queue_push(remote_queue *queue, braid_task *task, recording *all) {
   task->link[0] = NULL;
   task->link[1] = all;
   pthread_mutex_lock(&queue->lock);
@@ -376,14 +376,14 @@ static void push(remote_queue *queue, braid_task *task, recording *all) {
 }
 
 braid_status remote_submit(void *self, braid_task *task) {
-  push(self, task, NULL);
+  queue_push(self, task, NULL);
   return BRAID_OK;
 }
 
 braid_status remote_replay(void *self, void *which, uint64_t first) {
   recording *all = which;
   all->tasks[0]->value = first;
-  push(self, all->tasks[0], all);
+  queue_push(self, all->tasks[0], all);
   return BRAID_OK;
 }
 

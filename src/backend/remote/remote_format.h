@@ -7,7 +7,8 @@
  * with BRAID_WIRE_REPLY added, and begins with a status (of braid/status.h, uint16) and a sentence. Messages of id 0
  * are not answered. While the daemon works on a message it sends BUSY now and then, so that silence means it is lost.
  *
- * Decoders read nothing outside the body and bound what they leave; they return NULL, or a sentence of what is wrong. */
+ * Decoders read nothing outside the body and bound what they leave; they return NULL, or a sentence of what is wrong.
+ */
 #ifndef BRAID_BACKEND_REMOTE_REMOTE_FORMAT_H
 #define BRAID_BACKEND_REMOTE_REMOTE_FORMAT_H
 

@@ -1,5 +1,5 @@
-/* Any bytes as the answers of a daemon, each with the header that is expected: what a device does with them stays within
- * them, and ends. An answer is its length (two bytes) and its body; the calls come in a fixed order. */
+/* Any bytes as the answers of a daemon, each with the header that is expected: what a device does with them stays
+ * within them, and ends. An answer is its length (two bytes) and its body; the calls come in a fixed order. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>

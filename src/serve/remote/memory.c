@@ -18,7 +18,8 @@ uint32_t session_table_add(session_table *table, void *item) {
   size_t at = table->first_free;
   while (at < table->count && table->items[at]) at++;
   if (at == SESSION_HANDLES) {
-    (void)!braid_fail(BRAID_NO_MEMORY, "a session has at most %d buffers, kernels and recordings each", SESSION_HANDLES);
+    (void)!braid_fail(BRAID_NO_MEMORY, "a session has at most %d buffers, kernels and recordings each",
+                      SESSION_HANDLES);
     return 0;
   }
   if (at == table->count) {

@@ -29,7 +29,8 @@ static braid_desc plain_of(const braid_desc *desc) {
 }
 
 /* The tensor of a constant: a copy of what the message has, or the blob's own memory, which the node then uses. */
-static braid_status read_constant(session *s, session_node *node, const braid_remote_operand *from, braid_tensor **out) {
+static braid_status read_constant(session *s, session_node *node, const braid_remote_operand *from,
+                                  braid_tensor **out) {
   braid_desc plain = plain_of(&from->desc);
   size_t bytes = braid_desc_bytes(&plain);
   if (!(from->flags & BRAID_REMOTE_IS_BLOB)) {
@@ -67,8 +68,8 @@ static braid_status check_size(const session *s, const braid_desc *desc) {
   if (sized.layout == BRAID_LAYOUT_ANY) sized.layout = BRAID_LAYOUT_PLAIN;
   size_t bytes = braid_desc_bytes(&sized), most = (size_t)s->tenant->config->max_bytes;
   if (bytes <= most) return BRAID_OK;
-  return braid_fail(BRAID_OUT_OF_RANGE, "a tensor of %zu bytes; tenant %s may have %zu", bytes,
-                    s->tenant->config->name, most);
+  return braid_fail(BRAID_OUT_OF_RANGE, "a tensor of %zu bytes; tenant %s may have %zu", bytes, s->tenant->config->name,
+                    most);
 }
 
 static braid_status read_operands(session *s, braid_wire_reader *reader, session_node *node, braid_value_id *values) {
@@ -446,7 +447,7 @@ void session_prepared_release(session *s, session_prepared *prepared) {
   if (--prepared->users == 0 && prepared->dropped) prepared_free(s, prepared);
 }
 
-static braid_status prepare(session *s, braid_wire_reader *reader, session_prepared *prepared) {
+static braid_status prepared_make(session *s, braid_wire_reader *reader, session_prepared *prepared) {
   size_t counted = 2 * reader->bytes + SESSION_OVERHEAD; /* attributes and small constants, as a graph */
   BRAID_TRY(session_count(s, counted));
   prepared->counted = counted;
@@ -462,7 +463,7 @@ static braid_status prepare(session *s, braid_wire_reader *reader, session_prepa
 braid_status session_prepare_message(session *s, braid_wire_reader *reader) {
   session_prepared *prepared = braid_zalloc(NULL, sizeof *prepared);
   if (!prepared) return BRAID_NO_MEMORY;
-  braid_status status = prepare(s, reader, prepared);
+  braid_status status = prepared_make(s, reader, prepared);
   uint32_t handle = status == BRAID_OK ? session_table_add(&s->prepared, prepared) : 0;
   if (status == BRAID_OK && !handle) status = BRAID_NO_MEMORY;
   if (status != BRAID_OK) {

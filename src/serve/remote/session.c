@@ -266,8 +266,10 @@ braid_status session_open_device(session *s) {
   s->info = *braid_device_get_info(s->device);
   s->kernels = s->backend->kernels(s->self, &s->kernel_count);
   if (!s->backend->query)
-    return braid_fail(BRAID_UNSUPPORTED, "device %s cannot be used from elsewhere: it prepares kernels to say what "
-                                         "they need", s->config->name);
+    return braid_fail(BRAID_UNSUPPORTED,
+                      "device %s cannot be used from elsewhere: it prepares kernels to say what "
+                      "they need",
+                      s->config->name);
   return braid_queue_open(&s->queue, NULL, s->backend, s->self);
 }
 

@@ -123,7 +123,7 @@ void session_buffer_release(session *s, session_buffer *buffer); /* by a user */
 session_blob *session_blob_find(const session *s, uint32_t id);  /* a whole one, or NULL */
 /* A new one, whose bytes are to be filled in; INVALID_ARGUMENT if there is one of this number. */
 BRAID_MUST_CHECK braid_status session_blob_make(session *s, uint32_t id, uint64_t bytes, session_blob **out);
-void session_blob_release(session *s, session_blob *blob);       /* by a user */
+void session_blob_release(session *s, session_blob *blob); /* by a user */
 void session_memory_free_all(session *s);
 /* INVALID_ARGUMENT if the message was malformed. */
 BRAID_MUST_CHECK braid_status session_finish(const braid_wire_reader *reader);

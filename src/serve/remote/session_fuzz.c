@@ -1,6 +1,6 @@
-/* Any bytes as messages to a session, one after the other, so that later ones meet what earlier ones have made: they are
- * done, or refused with a sentence, on a device whose kernels run. A message is its kind (one byte), its length (two)
- * and its body. */
+/* Any bytes as messages to a session, one after the other, so that later ones meet what earlier ones have made: they
+ * are done, or refused with a sentence, on a device whose kernels run. A message is its kind (one byte), its length
+ * (two) and its body. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>

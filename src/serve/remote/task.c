@@ -198,8 +198,9 @@ static braid_status check_place(const session *s, const braid_binding *binding, 
 static bool may_share(const session_prepared *prepared, const braid_binding *bindings, size_t input, size_t output) {
   const session_node *node = &prepared->node;
   const braid_operand *out = &node->operands[node->desc.input_count + output];
-  uint32_t bits = output == 0 ? prepared->kernel->in_place
-                              : output < 4 ? prepared->kernel->in_place_more[output - 1] : 0;
+  uint32_t bits = output == 0  ? prepared->kernel->in_place
+                  : output < 4 ? prepared->kernel->in_place_more[output - 1]
+                               : 0;
   return input < 32 && bits >> input & 1 &&
          bindings[input].offset == bindings[node->desc.input_count + output].offset &&
          braid_layout_same_places(&node->operands[input].desc, &out->desc);
@@ -276,8 +277,7 @@ static braid_status read_changes(session *s, braid_wire_reader *reader, session_
     braid_task *task = &run->tasks[i];
     size_t count = run->recorded && run->fields[i].ports ? braid_remote_binding_count(&run->fields[i]) : 0;
     for (size_t k = 0; k < count; k++)
-      if (braid_remote_is_port(&run->fields[i], k))
-        BRAID_TRY(read_binding(s, reader, binding_at(task, k), NULL));
+      if (braid_remote_is_port(&run->fields[i], k)) BRAID_TRY(read_binding(s, reader, binding_at(task, k), NULL));
     if (task->kind != BRAID_TASK_WRITE) continue;
     braid_remote_write write;
     braid_remote_get_write(reader, &write);
@@ -313,7 +313,7 @@ static braid_status skip_rest(const session_run *run, braid_wire_reader *reader)
 /* --- running -------------------------------------------------------------------------------------------------------
  */
 /* Until the last task has ended; a client that is gone, or cancels, ends the run early. */
-static void await(session *s, session_run *run) {
+static void run_await(session *s, session_run *run) {
   bool told = false;
   while (braid_timeline_wait(s->queue.timeline, s->queue.last, kLookNs) != BRAID_OK) {
     if (!told && session_is_cancelled(s)) {
@@ -323,7 +323,7 @@ static void await(session *s, session_run *run) {
   }
 }
 
-static braid_status submit(session *s, session_run *run, size_t count) {
+static braid_status run_submit(session *s, session_run *run, size_t count) {
   braid_status status = BRAID_OK;
   if (run->native && count == run->count) {
     pthread_mutex_lock(&s->queue.lock);
@@ -340,7 +340,7 @@ static braid_status submit(session *s, session_run *run, size_t count) {
 }
 
 /* Runs the tasks before the first that is wrong, which then fails. */
-static void execute(session *s, session_run *run, bool timed, braid_remote_result *result) {
+static void run_execute(session *s, session_run *run, bool timed, braid_remote_result *result) {
   size_t right = 0;
   braid_status wrong = BRAID_OK;
   char detail[BRAID_WIRE_DETAIL] = "";
@@ -352,8 +352,8 @@ static void execute(session *s, session_run *run, bool timed, braid_remote_resul
     run->timings[i] = (braid_timing){.energy_uj = -1};
     run->tasks[i].timing = timed ? &run->timings[i] : NULL;
   }
-  braid_status submitted = right ? submit(s, run, right) : BRAID_OK;
-  await(s, run);
+  braid_status submitted = right ? run_submit(s, run, right) : BRAID_OK;
+  run_await(s, run);
   braid_status status = braid_verdict_status(&run->verdict);
   if (status == BRAID_OK && submitted != BRAID_OK) status = submitted;
   *result = (braid_remote_result){.failed = BRAID_REMOTE_NONE, .status = status};
@@ -391,7 +391,7 @@ static braid_status run_once(session *s, braid_wire_reader *reader, session_run 
   BRAID_TRY(read_changes(s, reader, run, &timed));
   BRAID_TRY(skip_rest(run, reader));
   BRAID_TRY(place_reads(s, run));
-  execute(s, run, timed, &result);
+  run_execute(s, run, timed, &result);
   if (result.status == BRAID_OK) s->data_bytes = run->read_bytes;
   result.arrived_ns = s->arrived_ns;
   result.left_ns = braid_now_ns();
@@ -414,7 +414,7 @@ braid_status session_run_message(session *s, braid_wire_reader *reader) {
 /* --- recordings ----------------------------------------------------------------------------------------------------
  */
 /* Tasks without ports are checked here, for the message that brings them is then answered by what is wrong. */
-static braid_status record(session *s, braid_wire_reader *reader, session_run *run, uint32_t *handle) {
+static braid_status run_record(session *s, braid_wire_reader *reader, session_run *run, uint32_t *handle) {
   *handle = 0;
   BRAID_TRY(session_finish(reader));
   for (size_t i = 0; i < run->count; i++)
@@ -431,7 +431,7 @@ braid_status session_record_message(session *s, braid_wire_reader *reader) {
   session_run *run;
   uint32_t handle;
   BRAID_TRY(read_tasks(s, reader, true, &run));
-  braid_status status = record(s, reader, run, &handle);
+  braid_status status = run_record(s, reader, run, &handle);
   if (status == BRAID_OK) {
     braid_wire_put_number(&s->writer, handle, 4);
     return BRAID_OK;
