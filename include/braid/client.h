@@ -238,4 +238,33 @@ typedef struct braid_client_times {
 } braid_client_times;
 BRAID_CLIENT_API braid_client_times braid_client_call_times(const braid_client_call *call);
 
+/* --- several daemons -----------------------------------------------------------------------------------------------
+ * A list of launches, spread over daemons that all have the model, or are of a cluster that has (docs/cluster.md). */
+typedef struct braid_client_work {
+  size_t count; /* launches */
+  /* Says what the index-th launches; it stays valid until its result is taken. Asked more than once where a daemon was
+   * lost. False: there is nothing, and all ends as CANCELLED. */
+  bool (*give)(void *context, size_t index, braid_client_launch_options *out);
+  /* Takes a result, once each, in the order of the list; the call is released afterwards. False: all ends. */
+  bool (*take)(void *context, size_t index, const braid_client_call *call);
+  void *context; /* both are called by several threads, one at a time */
+} braid_client_work;
+
+/* All zero but for the addresses is the default. */
+typedef struct braid_client_spread_options {
+  const char *const *addresses; /* as of connect */
+  size_t address_count;
+  const braid_client_options *connection; /* of all; NULL: the default. A launch without an answer after call_ms is
+                                             given to another daemon, and the connection up */
+  int at_once;                            /* launches under way at a daemon, up to 64; 0: 4 */
+  int64_t lost_ms;                        /* without any result for so long all ends as UNAVAILABLE; 0: 30000 */
+} braid_client_spread_options;
+
+/* Until every result is taken, or one launch fails for what it asks (its status), which ends all. What a lost daemon
+ * had, and what is refused for the moment (OVER_QUOTA, UNAVAILABLE), is launched again: an inference may run twice, its
+ * result is taken once. `out_answered` (one for each address) and `out_retried`: how many; NULL: not wanted. */
+BRAID_CLIENT_API braid_client_status braid_client_spread(const braid_client_spread_options *options,
+                                                         const braid_client_work *work, size_t *out_answered,
+                                                         size_t *out_retried);
+
 #endif

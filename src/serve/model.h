@@ -82,6 +82,7 @@ struct braid_serve_model {
   size_t input_count, output_count;
   int64_t max_batch;                  /* 1: rows never share a run */
   int64_t trial_dim;                  /* what dynamic dimensions were while the model was tried */
+  bool remote;                        /* of another node of the cluster: it has ports, and nothing to run */
   bool random;                        /* Darknet's without weights: they are drawn, for trials of speed */
   bool batched;                       /* the first dimension of every input and output counts rows */
   char batching[256];                 /* what was found when it was loaded, a sentence */

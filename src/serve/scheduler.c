@@ -27,6 +27,7 @@ struct braid_serve_scheduler {
   braid_serve_supply *supply;
   braid_serve_harvest *harvest;
   braid_serve_decisions *decisions;
+  braid_serve_forwarder forwarder; /* set before the first request comes */
 };
 
 /* --- ends of requests ----------------------------------------------------------------------------------------------
@@ -52,12 +53,17 @@ static void count_statistics(const braid_serve_request *request) {
 }
 
 /* No lock is held. */
-static void request_finish(braid_serve_scheduler *scheduler, braid_serve_request *request, int64_t device_ns) {
+static void request_end(braid_serve_scheduler *scheduler, braid_serve_request *request, int64_t device_ns) {
   if (!request->ended_ns) request->ended_ns = braid_now_ns();
   braid_serve_tenant_leave(request->tenant, request, device_ns, request->model->device->config->run_watts);
   count_statistics(request);
   braid_serve_decisions_note(scheduler->decisions, request);
   request->done(request);
+}
+
+/* The same of one that training made way for. */
+static void request_finish(braid_serve_scheduler *scheduler, braid_serve_request *request, int64_t device_ns) {
+  request_end(scheduler, request, device_ns);
   braid_serve_harvest_leave(scheduler->harvest);
 }
 
@@ -92,12 +98,34 @@ static braid_serve_verdict enqueue(braid_serve_scheduler *scheduler, braid_serve
 
 void braid_serve_submit(braid_serve_scheduler *scheduler, braid_serve_request *request) {
   request->arrived_ns = braid_now_ns();
-  braid_serve_harvest_enter(scheduler->harvest);
+  if (!request->model->remote) braid_serve_harvest_enter(scheduler->harvest);
   if (!request->deadline_ns && request->model->config->deadline_ms > 0)
     request->deadline_ns = request->arrived_ns + (int64_t)(request->model->config->deadline_ms * 1e6);
   request->due_ns = request->deadline_ns ? request->deadline_ns : request->arrived_ns + kPatience;
   braid_serve_verdict verdict = braid_serve_model_check(request->model, request);
   if (verdict == BRAID_SERVE_DONE) verdict = braid_serve_tenant_enter(request->tenant, request);
+  if (request->model->remote) {
+    if (verdict == BRAID_SERVE_DONE)
+      scheduler->forwarder.take(scheduler->forwarder.context, request);
+    else
+      request_end(scheduler, request, 0);
+    return;
+  }
+  if (verdict == BRAID_SERVE_DONE) verdict = enqueue(scheduler, request);
+  if (verdict != BRAID_SERVE_DONE) request_finish(scheduler, request, 0);
+}
+
+void braid_serve_scheduler_set_forwarder(braid_serve_scheduler *scheduler, const braid_serve_forwarder *forwarder) {
+  scheduler->forwarder = *forwarder;
+}
+
+void braid_serve_finish(braid_serve_scheduler *scheduler, braid_serve_request *request) {
+  request_end(scheduler, request, 0);
+}
+
+void braid_serve_resubmit(braid_serve_scheduler *scheduler, braid_serve_request *request) {
+  braid_serve_harvest_enter(scheduler->harvest);
+  braid_serve_verdict verdict = braid_serve_model_check(request->model, request);
   if (verdict == BRAID_SERVE_DONE) verdict = enqueue(scheduler, request);
   if (verdict != BRAID_SERVE_DONE) request_finish(scheduler, request, 0);
 }
@@ -158,6 +186,10 @@ static void wake_all(braid_serve_scheduler *scheduler) {
     pthread_cond_broadcast(&scheduler->lines[i].changed);
     pthread_mutex_unlock(&scheduler->lines[i].lock);
   }
+}
+
+void braid_serve_scheduler_power_freed(braid_serve_scheduler *scheduler) {
+  if (braid_serve_supply_has_cap(scheduler->supply)) wake_all(scheduler);
 }
 
 static void wait_for_change(braid_serve_line *l, int64_t wake_ns) {

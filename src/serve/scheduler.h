@@ -40,6 +40,19 @@ void braid_serve_unhold(braid_serve_scheduler *scheduler, size_t device, const b
                         size_t count);
 /* Checks, admits and queues the request; request->done is called once, by this thread if it is refused. */
 void braid_serve_submit(braid_serve_scheduler *scheduler, braid_serve_request *request);
+/* Who takes requests for models of other nodes (model->remote), checked and counted: it ends each by
+ * braid_serve_finish, or, where the model is here meanwhile, gives it back by braid_serve_resubmit, with that model in
+ * it. */
+typedef struct braid_serve_forwarder {
+  void (*take)(void *context, braid_serve_request *request);
+  void *context;
+} braid_serve_forwarder;
+void braid_serve_scheduler_set_forwarder(braid_serve_scheduler *scheduler, const braid_serve_forwarder *forwarder);
+/* The request has its verdict: request->done is called. */
+void braid_serve_finish(braid_serve_scheduler *scheduler, braid_serve_request *request);
+void braid_serve_resubmit(braid_serve_scheduler *scheduler, braid_serve_request *request);
+/* Power of something else than its runs is free: whoever waits for the cap looks again. */
+void braid_serve_scheduler_power_freed(braid_serve_scheduler *scheduler);
 /* What it has decided. */
 braid_serve_decisions *braid_serve_scheduler_decisions(braid_serve_scheduler *scheduler);
 braid_serve_load braid_serve_scheduler_load(braid_serve_scheduler *scheduler, size_t device);

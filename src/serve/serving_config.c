@@ -9,7 +9,7 @@
 #include "braid/overlay.h"
 #include "device/yaml.h"
 
-enum { kMost = 256, kText = 4096, kName = 100 };
+enum { kMost = 256, kText = 4096, kName = 100, kAddress = 260 };
 
 #define TEXT(type, name, least, most)                                                                                  \
   CYAML_FIELD_STRING_PTR(#name, CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, type, name, least, most)
@@ -28,6 +28,7 @@ static const cyaml_schema_field_t kDeviceFields[] = {
     INTEGER(braid_serve_device_config, instances),
     NUMBER(braid_serve_device_config, idle_watts),
     NUMBER(braid_serve_device_config, run_watts),
+    FLAG(braid_serve_device_config, remote),
     CYAML_FIELD_END,
 };
 static const cyaml_schema_value_t kDevice = {
@@ -65,12 +66,30 @@ static const cyaml_schema_field_t kTenantFields[] = {
     FLAG(braid_serve_tenant_config, admin),
     FLAG(braid_serve_tenant_config, compile),
     FLAG(braid_serve_tenant_config, train),
+    FLAG(braid_serve_tenant_config, remote),
     CYAML_FIELD_END,
 };
 static const cyaml_schema_value_t kTenant = {
     CYAML_VALUE_MAPPING(CYAML_FLAG_DEFAULT, braid_serve_tenant_config, kTenantFields)};
 
+static const cyaml_schema_field_t kClusterFields[] = {
+    TEXT(braid_serve_cluster_config, etcd, 1, kText),
+    TEXT(braid_serve_cluster_config, name, 1, kName),
+    TEXT(braid_serve_cluster_config, node, 1, kName),
+    TEXT(braid_serve_cluster_config, address, 1, kAddress),
+    TEXT(braid_serve_cluster_config, token, 1, kName),
+    TEXT(braid_serve_cluster_config, authority, 1, kText),
+    TEXT(braid_serve_cluster_config, certificate, 1, kText),
+    TEXT(braid_serve_cluster_config, key, 1, kText),
+    INTEGER(braid_serve_cluster_config, copies),
+    INTEGER(braid_serve_cluster_config, fetch_max_bytes),
+    NUMBER(braid_serve_cluster_config, wait_ms),
+    CYAML_FIELD_END,
+};
+
 static const cyaml_schema_field_t kFields[] = {
+    CYAML_FIELD_MAPPING_PTR("cluster", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, braid_serve_config, cluster,
+                            kClusterFields),
     TEXT(braid_serve_config, address, 1, kName),
     INTEGER(braid_serve_config, port),
     INTEGER(braid_serve_config, grpc_port),
@@ -258,6 +277,23 @@ static braid_status check_tenants(const braid_serve_config *config, place *at) {
   return BRAID_OK;
 }
 
+static braid_status check_cluster(const braid_serve_config *config, place *at) {
+  const braid_serve_cluster_config *cluster = config->cluster;
+  if (!cluster) return BRAID_OK;
+  set_place(at, NULL, 0, "cluster");
+  BRAID_TRY(check_name(cluster->name));
+  if (cluster->node) BRAID_TRY(check_name(cluster->node));
+  BRAID_TRY(check_range(cluster->copies, "copies", 16));
+  BRAID_TRY(check_range(cluster->fetch_max_bytes, "fetch_max_bytes", INT64_C(1) << 50));
+  BRAID_TRY(check_number(cluster->wait_ms, "wait_ms", 1e6));
+  if (cluster->token && strlen(cluster->token) < 16)
+    return braid_fail(BRAID_INVALID_FILE, "the cluster's token has %zu bytes, expected at least 16",
+                      strlen(cluster->token));
+  if (!cluster->certificate != !cluster->key || (cluster->certificate && !cluster->authority))
+    return braid_fail(BRAID_INVALID_FILE, "TLS to etcd takes an authority, and both certificate and key or none");
+  return BRAID_OK;
+}
+
 /* What the cap leaves has to be enough for each device to run at all, one run at a time. */
 static braid_status check_power(const braid_serve_config *config, place *at) {
   double idle = 0, cap = config->power_cap_watts;
@@ -347,6 +383,12 @@ static braid_status set_lists(braid_serve_config *config) {
   return BRAID_OK;
 }
 
+static braid_status set_cluster(braid_serve_cluster_config *cluster) {
+  set_integer(&cluster->copies, 2);
+  if (cluster->wait_ms == 0) cluster->wait_ms = 5000;
+  return set_text(&cluster->name, "default");
+}
+
 static braid_status set_defaults(braid_serve_config *config) {
   BRAID_TRY(set_lists(config));
   BRAID_TRY(set_text(&config->address, "127.0.0.1"));
@@ -355,6 +397,7 @@ static braid_status set_defaults(braid_serve_config *config) {
   set_integer(&config->max_request_bytes, 64 << 20);
   set_integer(&config->max_connections, 1024);
   if (config->receive_ms == 0) config->receive_ms = 10000;
+  if (config->cluster) BRAID_TRY(set_cluster(config->cluster));
   for (unsigned i = 0; i < config->devices_count; i++) {
     BRAID_TRY(set_text(&config->devices[i].device, "cpu"));
     set_integer(&config->devices[i].instances, 1);
@@ -388,6 +431,7 @@ braid_status braid_serve_config_parse(const char *name, const void *text, size_t
   braid_serve_config *config = document;
   braid_status status = set_defaults(config);
   if (status == BRAID_OK) status = check_daemon(config, &at);
+  if (status == BRAID_OK) status = check_cluster(config, &at);
   if (status == BRAID_OK) status = check_devices(config, &at);
   if (status == BRAID_OK) status = check_power(config, &at);
   if (status == BRAID_OK) status = check_models(config, &at);
@@ -400,6 +444,27 @@ braid_status braid_serve_config_parse(const char *name, const void *text, size_t
     status = braid_fail_prefix(status, "%.200s, line %zu", name, braid_yaml_line(text, bytes, at.path));
   braid_serve_config_free(config);
   return status;
+}
+
+braid_status braid_serve_config_add_cluster(braid_serve_config *config) {
+  config->cluster = calloc(1, sizeof *config->cluster);
+  if (!config->cluster) return braid_fail(BRAID_NO_MEMORY, "no memory for the configuration");
+  return set_cluster(config->cluster);
+}
+
+braid_status braid_serve_config_check_cluster(const braid_serve_config *config) {
+  place at;
+  return check_cluster(config, &at);
+}
+
+void braid_serve_config_drop_cluster(braid_serve_config *config) {
+  braid_serve_cluster_config *cluster = config->cluster;
+  if (!cluster) return;
+  char *texts[] = {cluster->etcd,  cluster->name,      cluster->node,        cluster->address,
+                   cluster->token, cluster->authority, cluster->certificate, cluster->key};
+  for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) free(texts[i]);
+  free(cluster);
+  config->cluster = NULL;
 }
 
 braid_status braid_serve_config_load(const char *path, braid_serve_config **out) {

@@ -143,6 +143,7 @@ void braid_http_metrics(braid_http_call *call) {
   for (size_t i = 0; i < server->device_count; i++)
     braid_text_printf(text, "braid_device_waiting{device=\"%s\"} %lld\n", server->devices[i].config->name,
                       (long long)braid_serve_scheduler_load(server->scheduler, i).waiting);
+  if (server->cluster) braid_serve_cluster_metrics(server->cluster, text);
   call->content_type = "text/plain; version=0.0.4; charset=utf-8";
   call->status = 200;
 }
