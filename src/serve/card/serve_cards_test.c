@@ -19,6 +19,7 @@ typedef struct subject {
   int8_t out[kInputs][kMostNumbers];
 } subject;
 static subject subjects[kModels];
+static const char *address; /* of the daemon's socket */
 
 static int64_t numbers_of(const braid_overlay_map *map) {
   return (int64_t)map->channels * map->rows * map->columns;
@@ -57,6 +58,7 @@ static int prepare(void **state) {
   const braid_overlay_design *design;
   if (make_folder(state)) return -1;
   assert_int_equal(braid_overlay_design_load(NULL, "cnn-16x512", &design), BRAID_OK);
+  address = wire_address();
   draw_key = 5;
   subject_make(&subjects[0], design, 12, 12, "long.bpk");
   subject_make(&subjects[1], design, 3, 7, "short.bpk");
@@ -132,7 +134,7 @@ typedef struct caller {
 
 static void *call_thread(void *context) {
   const caller *c = context;
-  braid_client *client = wire_connect(wire_address(), c->token);
+  braid_client *client = wire_connect(address, c->token);
   for (int i = 0; i < c->launches; i++) expect(launch(client, c->model, i % kInputs, i & 1, 0), BRAID_CLIENT_OK, NULL);
   braid_client_close(client);
   return NULL;
@@ -187,7 +189,7 @@ static void test_private(void **state) {
   serve_answer own = serve_ask(server, "GET", "/v2/braid/fdinfo", "Authorization: Bearer b\r\n", "", 0);
   assert_true(strstr(own.body, "tenant:\tbob\n") && !strstr(own.body, "tenant:\tcid\n"));
   free(own.body);
-  braid_client *ann = wire_connect(wire_address(), "a");
+  braid_client *ann = wire_connect(address, "a");
   braid_client_cores cores;
   expect(braid_client_request_cores(ann, "card", 1, &cores), BRAID_CLIENT_INVALID, "among all runs");
   expect(launch(ann, 0, 0, false, 1e4), BRAID_CLIENT_OK, NULL);
@@ -200,7 +202,7 @@ static void test_private(void **state) {
 static void test_inputs(void **state) {
   (void)state;
   braid_server *server = wire_start(configure("private", kTenants));
-  braid_client *ann = wire_connect(wire_address(), "a");
+  braid_client *ann = wire_connect(address, "a");
   const subject *s = &subjects[1];
   const braid_overlay_map *in = &s->n.maps[s->n.inputs[0].map];
   float *numbers = calloc((size_t)s->in_count, sizeof *numbers);
@@ -251,8 +253,8 @@ static int cores_of(braid_server *server, size_t tenant) {
 static void test_public(void **state) {
   (void)state;
   braid_server *server = wire_start(configure("public", kOwners));
-  braid_client *ann = wire_connect(wire_address(), "a"), *bob = wire_connect(wire_address(), "b");
-  braid_client *cid = wire_connect(wire_address(), "c");
+  braid_client *ann = wire_connect(address, "a"), *bob = wire_connect(address, "b");
+  braid_client *cid = wire_connect(address, "c");
   braid_client_cores cores, more;
   assert_int_equal(cores_of(server, 0), 3);
   assert_int_equal(cores_of(server, 1), 2);
@@ -290,7 +292,7 @@ static void test_public_flood(void **state) {
   watch w = {0};
   for (int i = 0; i < 4; i++) assert_int_equal(pthread_create(&callers[i].thread, NULL, call_thread, &callers[i]), 0);
   for (int i = 0; i < 60; i++) {
-    braid_client *ann = wire_connect(wire_address(), "a");
+    braid_client *ann = wire_connect(address, "a");
     braid_client_cores cores;
     braid_client_status status = braid_client_request_cores(ann, "card", 1 + i % 8, &cores);
     assert_true(status == BRAID_CLIENT_OK || status == BRAID_CLIENT_UNAVAILABLE || status == BRAID_CLIENT_OVER_QUOTA);
@@ -327,7 +329,7 @@ static void test_gone(void **state) {
                                   .bytes = (size_t)s->in_count};
     braid_client_launch_options options = {.model = "long", .inputs = &tensor, .input_count = 1};
     for (int round = 0; round < 4; round++) {
-      braid_client *ann = wire_connect(wire_address(), "a");
+      braid_client *ann = wire_connect(address, "a");
       braid_client_call *calls[40];
       for (int i = 0; i < 40; i++) expect(braid_client_submit(ann, &options, &calls[i]), BRAID_CLIENT_OK, NULL);
       wire_pause(3 * round);
@@ -335,7 +337,7 @@ static void test_gone(void **state) {
       braid_client_close(ann);
     }
     bool idle = false;
-    braid_client *bob = wire_connect(wire_address(), "b");
+    braid_client *bob = wire_connect(address, "b");
     expect(launch(bob, 1, 0, false, 0), BRAID_CLIENT_OK, NULL);
     for (int i = 0; i < 5000 && !idle; i++) {
       wire_pause(1);
@@ -405,7 +407,7 @@ static void test_onnx(void **state) {
   snprintf(text, sizeof text,
            "devices:\n  - {name: card, device: overlay, cores: private}\nmodels:\n  - {name: two, path: %s}\n", path);
   braid_server *server = wire_start(text);
-  braid_client *client = wire_connect(wire_address(), NULL);
+  braid_client *client = wire_connect(address, NULL);
   expect_numbers(client, 0, image_of, wanted);
   FILE *file = fopen(path, "rb");
   char *onnx = malloc(1 << 20);
