@@ -164,6 +164,9 @@ static braid_status check_card(const braid_serve_device_config *device, unsigned
   set_place(at, "devices", index, "threads");
   if (device->threads)
     return braid_fail(BRAID_INVALID_FILE, "threads is %lld: a card has none", (long long)device->threads);
+  set_place(at, "devices", index, "remote");
+  if (device->remote)
+    return braid_fail(BRAID_INVALID_FILE, "remote is true: the cores of a card are for runs of the daemon's models");
   return BRAID_OK;
 }
 

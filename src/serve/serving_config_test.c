@@ -63,6 +63,8 @@ static void test_refusals(void **state) {
        "line 3: instances is 2"},
       {"devices:\n  - {name: c, device: overlay, cores: public,\n     threads: 2}\nmodels:\n  - {name: a, path: p}\n",
        "line 3: threads is 2"},
+      {"devices:\n  - {name: c, device: overlay, cores: public,\n     remote: true}\nmodels:\n  - {name: a, path: p}\n",
+       "line 3: remote is true"},
       {"models:\n  - {name: a, path: p}\ntenants:\n  - {name: t,\n     cores: 2}\n",
        "line 5: cores is 2, and no device"},
       {"devices:\n  - {name: c, device: overlay, cores: public}\nmodels:\n  - {name: a, path: p}\ntenants:\n"
