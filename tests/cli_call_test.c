@@ -3,6 +3,7 @@
 #include "clicheck.h"
 
 #include "braid/model.h"
+#include "braid/session.h"
 
 static pid_t daemon_process;
 
@@ -157,6 +158,99 @@ static void test_daemon_that_dies_beside_training(void **state) {
   start_daemon(); /* for what comes after */
 }
 
+/* --- several daemons -----------------------------------------------------------------------------------------------
+ */
+enum { ROWS = 4000, INPUTS = 784, OUTPUTS = 10 };
+static float many[ROWS][INPUTS], expected[ROWS][OUTPUTS];
+
+static void make_rows(void) {
+  braid_desc desc;
+  braid_tensor *tensor;
+  braid_graph *graph;
+  braid_session *session;
+  for (int row = 0; row < ROWS; row++)
+    for (int i = 0; i < INPUTS; i++) many[row][i] = (float)((i * 31 + row * 977) % 255) / 255;
+  assert_int_equal(braid_desc_init(&desc, BRAID_F32, 4, (int64_t[]){ROWS, 1, 28, 28}), BRAID_OK);
+  assert_int_equal(braid_tensor_wrap(NULL, &desc, many, NULL, NULL, &tensor), BRAID_OK);
+  assert_int_equal(braid_npy_save(in_folder("many.npy"), tensor), BRAID_OK);
+  braid_tensor_release(tensor);
+  assert_int_equal(braid_model_load(NULL, BRAID_MODELS "/lenet.cfg", NULL, &graph), BRAID_OK);
+  assert_int_equal(braid_session_create(graph, NULL, &session), BRAID_OK);
+  for (int row = 0; row < ROWS; row++)
+    assert_int_equal(braid_session_run(session, (const void *[]){many[row]}, (void *[]){expected[row]}), BRAID_OK);
+  braid_session_destroy(session);
+  braid_graph_destroy(graph);
+}
+
+static void expect_rows(const char *name, double bound) {
+  braid_tensor *tensor;
+  assert_int_equal(braid_npy_load(NULL, in_folder(name), &tensor), BRAID_OK);
+  const braid_desc *desc = braid_tensor_desc(tensor);
+  assert_true(desc->rank == 2 && desc->dims[0] == ROWS && desc->dims[1] == OUTPUTS);
+  const float *got = braid_tensor_const_data(tensor);
+  for (int row = 0; row < ROWS; row++)
+    for (int i = 0; i < OUTPUTS; i++) {
+      double apart = (double)got[row * OUTPUTS + i] - (double)expected[row][i];
+      if (apart > bound || apart < -bound) fail_msg("row %d is not its own, or was computed otherwise", row);
+    }
+  braid_tensor_release(tensor);
+}
+
+static pid_t start_second(const char *socket) {
+  char line[256];
+  static const char kConfig[] = "models:\n  - {name: lenet, path: " BRAID_MODELS "/lenet.cfg}\n";
+  put_file(in_folder("second.yaml"), kConfig, strlen(kConfig));
+  snprintf(line, sizeof line, "serve --config $/second.yaml --port 0 --socket $/%s", socket);
+  pid_t process = start(line, "/dev/null", in_folder("second.out"), in_folder("second.err"));
+  snprintf(line, sizeof line, "call unix:$/%s --list", socket);
+  for (int i = 0; i < 1000; i++) {
+    outcome o = run(line);
+    bool ready = o.code == 0 && strstr(o.out, "ready");
+    discard(&o);
+    if (ready) return process;
+    nanosleep(&(struct timespec){0, 20000000}, NULL);
+  }
+  fail_msg("the daemon does not come up");
+  return 0;
+}
+
+/* Rows go to two daemons, of which one is killed on the way: each comes back once, at its place. */
+static void test_batch(void **state) {
+  (void)state;
+  make_rows();
+  pid_t second = start_second("c.sock");
+  assert_int_equal(setenv("BRAID_TOKEN", "secret", 1), 0);
+  outcome o =
+      run_quietly("call unix:$/b.sock,unix:$/c.sock lenet --batch 1 --input $/many.npy --output $/one.npy --json");
+  expect_text(o.out, "\"rows\":4000,\"launches\":4000,\"launched_again\":0");
+  discard(&o);
+  expect_rows("one.npy", 0);
+  o = run_quietly("call unix:$/b.sock,unix:$/c.sock lenet --batch 7 --input $/many.npy --output $/seven.npy");
+  expect_text(o.out, "4000 rows in 572 launches");
+  discard(&o);
+  expect_rows("seven.npy", 1e-5); /* seven rows in a run may be added up in another order */
+  pid_t client = start("call unix:$/b.sock,unix:$/c.sock lenet --batch 1 --input $/many.npy --output $/lost.npy --json",
+                       "/dev/null", in_folder("batch.out"), in_folder("batch.err"));
+  nanosleep(&(struct timespec){0, 150000000}, NULL);
+  kill(second, SIGKILL);
+  (void)await(second);
+  assert_int_equal(await(client), 0);
+  expect_rows("lost.npy", 0);
+  unsetenv("BRAID_TOKEN");
+}
+
+static void test_batch_refusals(void **state) {
+  (void)state;
+  expect_code("call unix:$/b.sock lenet --batch 0 --input $/x.npy", 2, "--batch");
+  expect_code("call unix:$/b.sock lenet --batch 4 --list", 2, "alone");
+  expect_code("call unix:$/b.sock lenet --batch 4 --token secret", 2, "rows of inputs are expected");
+  expect_code("call unix:$/b.sock,nonsense lenet --batch 4 --token secret --input $/x.npy", 2, "HOST:PORT");
+  expect_code("call unix:$/none.sock,unix:$/nobody.sock lenet --batch 4 --input $/x.npy", 1, "No such file");
+  expect_code("call unix:$/b.sock lenet --batch 4 --token secret --timeout 1 --deadline 0.001 --input $/x.npy", 1,
+              "deadline");
+  expect_code("call unix:$/b.sock lenet --batch 4 --token secret --input $/x.npy --output z=$/z.npy", 2, "\"z\"");
+}
+
 /* One message for each inference, whatever the way. */
 static void test_evaluation(void **state) {
   (void)state;
@@ -195,6 +289,8 @@ int main(void) {
       cmocka_unit_test(test_list),
       cmocka_unit_test(test_compile),
       cmocka_unit_test(test_refusals),
+      cmocka_unit_test(test_batch),
+      cmocka_unit_test(test_batch_refusals),
       cmocka_unit_test(test_training_tenant),
       cmocka_unit_test(test_daemon_that_dies_beside_training),
       cmocka_unit_test(test_evaluation),

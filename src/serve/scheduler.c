@@ -27,6 +27,7 @@ struct braid_serve_scheduler {
   braid_serve_supply *supply;
   braid_serve_harvest *harvest;
   braid_serve_decisions *decisions;
+  braid_serve_forwarder forwarder; /* set before the first request comes */
 };
 
 /* --- ends of requests ----------------------------------------------------------------------------------------------
@@ -52,12 +53,17 @@ static void count_statistics(const braid_serve_request *request) {
 }
 
 /* No lock is held. */
-static void request_finish(braid_serve_scheduler *scheduler, braid_serve_request *request, int64_t device_ns) {
+static void request_end(braid_serve_scheduler *scheduler, braid_serve_request *request, int64_t device_ns) {
   if (!request->ended_ns) request->ended_ns = braid_now_ns();
   braid_serve_tenant_leave(request->tenant, request, device_ns, request->model->device->config->run_watts);
   count_statistics(request);
   braid_serve_decisions_note(scheduler->decisions, request);
   request->done(request);
+}
+
+/* The same of one that training made way for. */
+static void request_finish(braid_serve_scheduler *scheduler, braid_serve_request *request, int64_t device_ns) {
+  request_end(scheduler, request, device_ns);
   braid_serve_harvest_leave(scheduler->harvest);
 }
 
@@ -92,12 +98,34 @@ static braid_serve_verdict enqueue(braid_serve_scheduler *scheduler, braid_serve
 
 void braid_serve_submit(braid_serve_scheduler *scheduler, braid_serve_request *request) {
   request->arrived_ns = braid_now_ns();
-  braid_serve_harvest_enter(scheduler->harvest);
+  if (!request->model->remote) braid_serve_harvest_enter(scheduler->harvest);
   if (!request->deadline_ns && request->model->config->deadline_ms > 0)
     request->deadline_ns = request->arrived_ns + (int64_t)(request->model->config->deadline_ms * 1e6);
   request->due_ns = request->deadline_ns ? request->deadline_ns : request->arrived_ns + kPatience;
   braid_serve_verdict verdict = braid_serve_model_check(request->model, request);
   if (verdict == BRAID_SERVE_DONE) verdict = braid_serve_tenant_enter(request->tenant, request);
+  if (request->model->remote) {
+    if (verdict == BRAID_SERVE_DONE)
+      scheduler->forwarder.take(scheduler->forwarder.context, request);
+    else
+      request_end(scheduler, request, 0);
+    return;
+  }
+  if (verdict == BRAID_SERVE_DONE) verdict = enqueue(scheduler, request);
+  if (verdict != BRAID_SERVE_DONE) request_finish(scheduler, request, 0);
+}
+
+void braid_serve_scheduler_set_forwarder(braid_serve_scheduler *scheduler, const braid_serve_forwarder *forwarder) {
+  scheduler->forwarder = *forwarder;
+}
+
+void braid_serve_finish(braid_serve_scheduler *scheduler, braid_serve_request *request) {
+  request_end(scheduler, request, 0);
+}
+
+void braid_serve_resubmit(braid_serve_scheduler *scheduler, braid_serve_request *request) {
+  braid_serve_harvest_enter(scheduler->harvest);
+  braid_serve_verdict verdict = braid_serve_model_check(request->model, request);
   if (verdict == BRAID_SERVE_DONE) verdict = enqueue(scheduler, request);
   if (verdict != BRAID_SERVE_DONE) request_finish(scheduler, request, 0);
 }
@@ -127,8 +155,11 @@ static bool run_rows(worker *w, braid_serve_request *requests, int64_t rows) {
   braid_serve_model *model = requests->model;
   braid_serve_plan *plan = NULL;
   bool judged = true;
-  if (braid_serve_plan_get(model, requests, model->batched ? braid_serve_model_batch(model, rows) : 1, &plan) ==
-      BRAID_SERVE_DONE) {
+  if (w->line->card) {
+    braid_serve_card_run(w->line, requests, &w->scheduler->stop);
+    __atomic_fetch_add(&model->statistics->runs, 1, __ATOMIC_RELAXED);
+  } else if (braid_serve_plan_get(model, requests, model->batched ? braid_serve_model_batch(model, rows) : 1, &plan) ==
+             BRAID_SERVE_DONE) {
     judged = braid_serve_plan_run(model, plan, w->instance, requests, &w->scheduler->stop);
     braid_serve_plan_drop(model, plan);
     __atomic_fetch_add(&model->statistics->runs, 1, __ATOMIC_RELAXED);
@@ -177,7 +208,10 @@ static braid_serve_request *begin_run(worker *w, int64_t now, int64_t *wake, bra
   }
   if (l->count) *ended = braid_serve_line_take_late(l, now);
   braid_serve_choice choice = {0};
-  if (l->count) choice = braid_serve_choose(l->numbers, l->seen_count, now, braid_serve_line_forecast, l);
+  if (l->count && l->card)
+    choice = braid_serve_line_choose_cores(l, now);
+  else if (l->count)
+    choice = braid_serve_choose(l->numbers, l->seen_count, now, braid_serve_line_forecast, l);
   *wake = choice.wake_ns;
   if (!choice.count) {
     if (braid_serve_supply_has_cap(supply)) braid_serve_supply_withdraw(supply, l->index);
@@ -193,6 +227,8 @@ static braid_serve_request *begin_run(worker *w, int64_t now, int64_t *wake, bra
   braid_serve_request *run = braid_serve_line_take(l, &choice, now);
   l->free_ns[w->instance] = now + (int64_t)span.mean_ns;
   l->load.running++;
+  l->runs_for[w->instance] = run->tenant;
+  if (l->card) braid_serve_line_begin_cores(l, run, now);
   if (l->count) pthread_cond_broadcast(&l->changed); /* what is left may be for an instance that sleeps */
   return run;
 }
@@ -214,7 +250,9 @@ static void run_together(worker *w, braid_serve_request *requests) {
   int64_t took = braid_now_ns() - began;
   pthread_mutex_lock(&l->lock);
   int64_t now = braid_now_ns();
+  if (l->card) braid_serve_line_end_cores(l, requests, took, now);
   l->free_ns[w->instance] = 0;
+  l->runs_for[w->instance] = NULL;
   l->load.running--;
   l->load.runs++;
   l->load.rows += (uint64_t)rows;
@@ -231,6 +269,13 @@ static void run_together(worker *w, braid_serve_request *requests) {
     request->next = NULL;
     request_finish(w->scheduler, request, (int64_t)((double)took * (double)request->rows / (double)(rows ? rows : 1)));
   }
+}
+
+/* Of a request that is not run, since its client has gone; a card runs one at a time. */
+static void drop_cores(braid_serve_line *l, braid_serve_request *gone) {
+  pthread_mutex_lock(&l->lock);
+  braid_serve_line_end_cores(l, gone, 0, braid_now_ns());
+  pthread_mutex_unlock(&l->lock);
 }
 
 /* The next run, or NULL: the daemon stops. The line is locked; not while requests are finished. */
@@ -251,12 +296,15 @@ static braid_serve_request *next_run(worker *w) {
     bool begun = run != NULL;
     pthread_mutex_unlock(&l->lock);
     requests_finish(w->scheduler, ended);
-    requests_finish(w->scheduler, drop_gone(&run));
+    braid_serve_request *gone = drop_gone(&run);
+    if (l->card && gone) drop_cores(l, gone);
+    requests_finish(w->scheduler, gone);
     if (run) return run;
     if (begun) give_power_back(w, 0);
     pthread_mutex_lock(&l->lock);
     if (begun) l->load.running--;
     l->free_ns[w->instance] = 0;
+    l->runs_for[w->instance] = NULL;
   }
 }
 
@@ -342,10 +390,31 @@ void braid_serve_scheduler_destroy(braid_serve_scheduler *scheduler) {
 
 /* --- instances for a tenant alone ----------------------------------------------------------------------------------
  */
+/* Beside those of the configuration a tenant may ask for its share of a public card's cores. */
+static braid_serve_verdict hold_cores(braid_serve_line *l, const braid_serve_tenant *tenant, size_t count,
+                                      size_t *out_held) {
+  braid_serve_card *card = l->card;
+  braid_serve_verdict verdict = BRAID_SERVE_DONE;
+  pthread_mutex_lock(&l->lock);
+  double most = floor(tenant->config->share * card->cores + 1e-9);
+  double asked = braid_serve_card_held(card, tenant) - (double)tenant->config->cores;
+  if (card->elastic)
+    verdict = BRAID_SERVE_INVALID;
+  else if (asked + (double)count > most)
+    verdict = BRAID_SERVE_OVER_QUOTA;
+  else if (!braid_serve_card_hold(card, tenant, (int)count))
+    verdict = BRAID_SERVE_UNAVAILABLE;
+  *out_held = (size_t)braid_serve_card_held(card, NULL);
+  pthread_cond_broadcast(&l->changed);
+  pthread_mutex_unlock(&l->lock);
+  return verdict;
+}
+
 braid_serve_verdict braid_serve_hold(braid_serve_scheduler *scheduler, size_t device, const braid_serve_tenant *tenant,
                                      size_t count, size_t *out_held) {
   braid_serve_line *l = &scheduler->lines[device];
   size_t instances = l->device->instance_count, own = 0;
+  if (l->card) return hold_cores(l, tenant, count, out_held);
   pthread_mutex_lock(&l->lock);
   for (size_t i = 0; i < instances; i++) own += l->holders[i] == tenant;
   size_t most = (size_t)(tenant->config->share * (double)instances + 1e-9);
@@ -368,7 +437,8 @@ void braid_serve_unhold(braid_serve_scheduler *scheduler, size_t device, const b
                         size_t count) {
   braid_serve_line *l = &scheduler->lines[device];
   pthread_mutex_lock(&l->lock);
-  for (size_t i = 0; i < l->device->instance_count && count; i++) {
+  if (l->card) braid_serve_card_unhold(l->card, tenant, (int)count);
+  for (size_t i = 0; i < l->device->instance_count && count && !l->card; i++) {
     if (l->holders[i] != tenant) continue;
     l->holders[i] = NULL;
     l->holds--;
@@ -376,6 +446,16 @@ void braid_serve_unhold(braid_serve_scheduler *scheduler, size_t device, const b
   }
   pthread_cond_broadcast(&l->changed);
   pthread_mutex_unlock(&l->lock);
+}
+
+bool braid_serve_look_at_card(braid_serve_scheduler *scheduler, size_t device,
+                              void (*look)(braid_serve_card *card, void *context), void *context) {
+  braid_serve_line *l = &scheduler->lines[device];
+  if (!l->card) return false;
+  pthread_mutex_lock(&l->lock);
+  look(l->card, context);
+  pthread_mutex_unlock(&l->lock);
+  return true;
 }
 
 braid_serve_load braid_serve_scheduler_load(braid_serve_scheduler *scheduler, size_t device) {

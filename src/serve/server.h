@@ -3,6 +3,7 @@
 #define BRAID_SERVE_SERVER_H
 
 #include "braid/serve.h"
+#include "serve/cluster/cluster.h"
 #include "serve/harvest.h"
 #include "serve/regions.h"
 #include "serve/registry.h"
@@ -25,6 +26,7 @@ struct braid_server {
   struct braid_serve_http *http;
   struct braid_serve_grpc *grpc; /* NULL: none */
   struct braid_serve_wire *wire; /* NULL: none */
+  braid_serve_cluster *cluster;  /* NULL: the daemon is alone */
   const char *socket;            /* path to listen on, read when the front end starts; NULL: none */
   int wire_port;                 /* to listen on; 0: any; -1: none */
   int ports[2];                  /* to listen on, HTTP and gRPC; 0: any */

@@ -132,6 +132,7 @@ void braid_http_metrics(braid_http_call *call) {
   add_models(call);
   add_tenants(call);
   add_power(call);
+  braid_http_add_card_metrics(call);
   if (call->tenant->config->admin) add_trainings(call);
   metric_describe(text, "braid_device_busy_ratio", "gauge",
                   "Part of the last second that a device was in use, measured");
@@ -142,6 +143,7 @@ void braid_http_metrics(braid_http_call *call) {
   for (size_t i = 0; i < server->device_count; i++)
     braid_text_printf(text, "braid_device_waiting{device=\"%s\"} %lld\n", server->devices[i].config->name,
                       (long long)braid_serve_scheduler_load(server->scheduler, i).waiting);
+  if (server->cluster) braid_serve_cluster_metrics(server->cluster, text);
   call->content_type = "text/plain; version=0.0.4; charset=utf-8";
   call->status = 200;
 }

@@ -129,6 +129,8 @@ void braid_http_status(braid_http_call *call) {
   braid_text_printf(&call->text, "{\"version\":\"%s\",\"ready\":%s,\"devices\":[", BRAID_VERSION,
                     braid_server_is_ready(call->server) ? "true" : "false");
   add_devices(call);
+  braid_text_add(&call->text, "],\"cards\":[");
+  braid_http_add_cards(call);
   braid_text_add(&call->text, "],\"tenants\":[");
   add_tenants(call);
   braid_text_add(&call->text, "],\"models\":[");
@@ -137,6 +139,11 @@ void braid_http_status(braid_http_call *call) {
   add_power(call);
   braid_text_add(&call->text, ",\"trainings\":[");
   add_trainings(call);
-  braid_text_add(&call->text, "]}");
+  braid_text_add(&call->text, "]");
+  if (call->server->cluster && call->tenant->config->admin) {
+    braid_text_add(&call->text, ",\"cluster\":");
+    braid_serve_cluster_report(call->server->cluster, &call->text);
+  }
+  braid_text_add(&call->text, "}");
   call->status = 200;
 }

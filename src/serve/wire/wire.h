@@ -120,6 +120,7 @@ struct wire_connection {
   int references;             /* atomic: the reading thread's, and one of each call and job */
   int gone;                   /* atomic: nobody waits for answers any more */
   bool local;                 /* a Unix socket */
+  bool peer;                  /* another daemon of the cluster: what it asks for is not sent on */
   braid_serve_tenant *tenant; /* NULL: before its hello */
   /* --- of the reading thread --- */
   int64_t connected_ns, frame_ns; /* when the message that is being read began; 0: none */
@@ -221,6 +222,9 @@ wire_memory *braid_wire_memory_find(const wire_connection *connection, uint32_t 
 void braid_wire_memory_retain(wire_memory *memory);
 void braid_wire_memory_release(wire_memory *memory); /* NULL is allowed */
 void braid_wire_memory_free_all(wire_connection *connection);
+
+/* --- files of models (file.c) --- */
+void braid_wire_file_message(wire_connection *connection, const braid_wire_header *header, const uint8_t *body);
 
 /* --- compiling (compile.c) --- */
 /* True: the body is the job's now, with what is reserved for it. */

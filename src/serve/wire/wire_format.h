@@ -26,7 +26,8 @@ enum {
   BRAID_WIRE_DETAIL = 512,
   BRAID_WIRE_RANK = 8,
   BRAID_WIRE_PORTS = 64,
-  BRAID_WIRE_SMALL = 16384, /* message of any kind but LAUNCH, DATA and COMPILE, whole */
+  BRAID_WIRE_SMALL = 16384,     /* message of any kind but LAUNCH, DATA and COMPILE, whole */
+  BRAID_WIRE_PIECE = 256 << 10, /* bytes of a file in an answer */
   BRAID_WIRE_REPLY = 0x8000
 };
 
@@ -46,6 +47,7 @@ typedef enum braid_wire_kind {
   BRAID_WIRE_CANCEL, /* of the launch whose id is in the body */
   BRAID_WIRE_CLOSE,
   BRAID_WIRE_HARVEST, /* trains beside: memory whose first bytes become the connection's gate, until it ends */
+  BRAID_WIRE_FILE,    /* a piece of a model's file, for other daemons of the cluster */
   BRAID_WIRE_KINDS
 } braid_wire_kind;
 
