@@ -2,7 +2,7 @@
 """Training beside the daemon on the same CPUs: what it takes of idle time, and what it costs the requests.
 
 Requests come at random (Poisson) at a part of what the daemon can do; the same arrivals without training, beside
-`braid train --idle`, and beside `braid train`. Printed: latencies, and the CPU time that training had, beside what
+`braid train --tenant` of the daemon, `braid train --idle` and `braid train`. Printed: latencies, and the CPU time that training had, beside what
 it has alone.
 
     bench/serving_beside.py --build build
@@ -36,7 +36,7 @@ def tail(results):
     return [times[int(len(times) * q)] * 1e3 for q in (0.5, 0.99, 0.999)]
 
 
-async def measure(args, port, folder):
+async def measure(args, port, folder, server):
     pool = Pool(port, "/v2/models/m/infer")
     request = body(args.shape, 0)
     await closed_loop(pool, request, 4, 2)
@@ -54,17 +54,22 @@ async def measure(args, port, folder):
     alone.kill()
     alone.wait()
     print(f"capacity {capacity:.0f} requests/s; {len(times)} requests at {args.load:.0%} of it; training alone uses {full:.2f} CPUs")
-    for name, more in (("no training", None), ("braid train --idle", ["--idle"]), ("no training", None), ("braid train", [])):
+    tenant = ["--tenant", "unix:" + os.path.join(folder, "b.sock")]
+    for name, more in (("no training", None), ("braid train --tenant", tenant), ("no training", None), ("braid train --idle", ["--idle"]),
+                       ("no training", None), ("braid train", [])):
         trainer = train(args, folder, *more) if more is not None else None
         await asyncio.sleep(4 if trainer else 0)
         before, began = cpu_seconds(trainer.pid) if trainer else 0, time.monotonic()
+        others = cpu_seconds(server.pid) + time.process_time()
         results = await replay(pool, request, times, 1)
+        others = (cpu_seconds(server.pid) + time.process_time() - others) / (time.monotonic() - began)
+        idle = os.cpu_count() - others
         used = (cpu_seconds(trainer.pid) - before) / (time.monotonic() - began) if trainer else 0
         if trainer:
             trainer.kill()
             trainer.wait()
         p50, p99, p999 = tail(results)
-        print(f"{name:20} p50 {p50:7.2f} ms, p99 {p99:7.2f} ms, p99.9 {p999:7.2f} ms; training had {used:.2f} CPUs ({used / full:.0%} of alone)")
+        print(f"{name:22} p50 {p50:7.2f} ms, p99 {p99:7.2f} ms, p99.9 {p999:7.2f} ms; training had {used:.2f} CPUs ({used / full:.0%} of alone; {used / idle:.0%} of the {idle:.2f} that requests leave)")
 
 
 def main():
@@ -76,9 +81,11 @@ def main():
     parser.add_argument("--load", type=float, default=0.3)
     parser.add_argument("--seconds", type=float, default=15)
     args = parser.parse_args()
-    config = f"port: PORT\nhttp_threads: 1\ndevices:\n  - {{name: cpu, threads: 1}}\nmodels:\n  - {{name: m, path: {os.path.abspath(args.model)}}}\n"
-    with tempfile.TemporaryDirectory() as folder, daemon(args.build, config) as (port, _):
-        asyncio.run(measure(args, port, folder))
+    with tempfile.TemporaryDirectory() as folder:
+        config = (f"port: PORT\nsocket: {folder}/b.sock\nhttp_threads: 1\ndevices:\n  - {{name: cpu, threads: 1}}\nmodels:\n"
+                  f"  - {{name: m, path: {os.path.abspath(args.model)}}}\n")
+        with daemon(args.build, config) as (port, process):
+            asyncio.run(measure(args, port, folder, process))
 
 
 if __name__ == "__main__":

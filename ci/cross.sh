@@ -19,7 +19,7 @@ cmake --preset aarch64-whole -B build-ci-aarch64 -DBRAID_WERROR=ON -DBRAID_SYSRO
 long='threads|in_place|nonfinite|mutants|fft|audit|ledger|finder|trainer_resume|trainer_targets|own_loss|policy|program|planning|steering'
 long="$long|isolation|card_tenants|policy_memory|share_policy|stops|precision_train|integer_train|trainer|parallel|quantize|head|scale"
 # Nor what is the same on every CPU: databases, forecasts, policies, the overlay's compiler and simulator.
-long="$long|database|forecast|dvfs|formulas|package|compiler|overlay_(evaluate|device)|cli_hybrid|dataset|session_ends"
+long="$long|optimizer|database|forecast|dvfs|formulas|package|compiler|overlay_(evaluate|device)|cli_hybrid|dataset|session_ends"
 long="$long|cli|cli_(audit|explore|overlay|plan|profile|quantize|share|steering|train)"
 tests=$(ctest --test-dir build-ci-aarch64 -N -E "^($long)_test\$" | awk '$2 ~ /^#/ { print $3 }')
 # shellcheck disable=SC2086

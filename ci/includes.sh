@@ -41,10 +41,12 @@ planning="$upper|train/|profile/|planning/|braid/(explore|planning|profile)\.h"
 measure="$planning|explore/page|braid/explore\.h|measure/"
 steering="$measure|steering/|braid/steering\.h"
 overlay="$graph|device/yaml|overlay/|schedule/program/glpk\.h|braid/(model|overlay(_[a-z]+)?)\.h" # below runtime: its device is a backend
+simulate="$base|device/yaml|overlay/share/recorded\.h|serve/serving_policy\.h|serve/cluster/(placement|routing)_policy\.h|simulate/|braid/cluster_simulation\.h"
 quantize="$upper|train/|quantize/|braid/quantize\.h"
 {
   check "$(sources src/base)" "$base"
   check "$(sources src/client) $(find src/serve/wire -name 'wire_format.[ch]' 2>/dev/null)" 'client/|serve/wire/wire_format\.h|braid/client\.h' # libc alone
+  check "$(sources src/serve/cluster | grep -E '/(placement|routing)_') $(find src/serve -name 'serving_policy.[ch]')" "$base|serve/serving_policy\.h|serve/cluster/(placement|routing)_" # numbers only
   check "$(sources src/tensor)" "$tensor"
   check "$(sources src/graph)" "$graph"
   check "$(sources src/model)" "$model"
@@ -55,6 +57,7 @@ quantize="$upper|train/|quantize/|braid/quantize\.h"
   check "$(sources src/train)" "$upper|train/"
   check "$(sources src/explore)" "$explore"
   check "$(sources src/overlay)" "$overlay"
+  check "$(sources src/simulate)" "$simulate"
   check "$(sources src/quantize)" "$quantize"
   check "$(sources src/profile)" "$profile"
   check "$(sources src/planning)" "$planning"

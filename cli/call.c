@@ -13,7 +13,8 @@ static const char doc[] =
     "  braid call unix:/run/braid.sock --list\n"
     "  braid call unix:/run/braid.sock lenet --input data=x.npy --output y.npy\n"
     "  braid call 127.0.0.1:8002 lenet --input x.npy --deadline 20 --repeat 1000\n"
-    "  braid call unix:/run/braid.sock model.onnx --compile --input x.npy\n";
+    "  braid call unix:/run/braid.sock model.onnx --compile --input x.npy\n"
+    "  braid call 10.0.0.1:8002,10.0.0.2:8002 resnet --batch 8 --input many.npy --output y.npy\n";
 
 enum {
   KEY_LIST = CLI_FIRST_KEY,
@@ -23,7 +24,8 @@ enum {
   KEY_REPEAT,
   KEY_INLINE,
   KEY_COMPILE,
-  KEY_TIMEOUT
+  KEY_TIMEOUT,
+  KEY_BATCH
 };
 
 static error_t parse(int key, char *argument, struct argp_state *state) {
@@ -56,6 +58,9 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
   case KEY_TIMEOUT:
     o->timeout_ms = (int64_t)(cli_number(state, "--timeout", argument, 0.001, 1e6) * 1e3);
     return 0;
+  case KEY_BATCH:
+    o->batch = cli_integer(state, "--batch", argument, 1, 1 << 20);
+    return 0;
   case KEY_INLINE:
     o->in_line = true;
     return 0;
@@ -71,6 +76,8 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
     if (!o->model && !o->list) argp_error(state, "a model is expected, or --list");
     if (o->list && (o->inputs.count || o->outputs.count || o->repeat || o->compile))
       argp_error(state, "--list launches nothing");
+    if (o->batch && (o->list || o->repeat || o->compile || o->in_line))
+      argp_error(state, "--batch goes with inputs and outputs of a daemon's model alone");
     if (o->common.json && cli_call_writes_output(o))
       argp_error(state, "--output - cannot be combined with --json: both use standard output");
     return 0;
@@ -88,6 +95,10 @@ static const struct argp_option options[] = {
     {"deadline", KEY_DEADLINE, "MS", 0, "The daemon refuses a launch that would take longer, and cancels it then", 2},
     {"priority", KEY_PRIORITY, "N", 0, "1, the most urgent, to 9, and no better than the tenant's", 2},
     {"repeat", KEY_REPEAT, "N", 0, "Launch it N times and print percentiles of the latency", 2},
+    {"batch", KEY_BATCH, "ROWS", 0,
+     "The first dimension of the inputs counts rows: launch so many at a time, spread over the daemons of "
+     "ADDRESS,ADDRESS...; what a lost one had goes to the others; the outputs are put together in order",
+     2},
     {"inline", KEY_INLINE, NULL, 0, "With --repeat: send arrays over the socket where memory could be shared", 2},
     {"compile", KEY_COMPILE, NULL, 0, "MODEL is an ONNX file that the daemon compiles for this call", 2},
     {"timeout", KEY_TIMEOUT, "SECONDS", 0, "How long to wait for the connection and for an answer (default 60)", 2},
@@ -208,6 +219,10 @@ int cli_call(int argc, char **argv) {
                                      .name = "braid call",
                                      .connect_ms = o.timeout_ms,
                                      .call_ms = o.timeout_ms};
+  if (o.batch) {
+    braid_status spread = cli_call_batch(&o, &connection);
+    return spread == BRAID_OK ? CLI_OK : cli_fail(&o.common, "call", spread);
+  }
   braid_client *client;
   braid_status status = cli_call_status(braid_client_connect(o.address, &connection, &client));
   if (status != BRAID_OK) return cli_fail(&o.common, "call", status);

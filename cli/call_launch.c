@@ -7,21 +7,9 @@
 #include "call.h"
 #include "statistics.h"
 
-enum { MOST = CLI_MAX_ASSIGNMENTS, SHOWN = 8, WARM_UP = 10, ALIGNED = 64 };
+enum { SHOWN = 8, WARM_UP = 10, ALIGNED = 64 };
 
-typedef struct launch {
-  braid_client *client;
-  braid_client_model *model;
-  braid_tensor *arrays[MOST];
-  braid_client_tensor inputs[MOST], outputs[BRAID_CLIENT_MAX_TENSORS];
-  braid_client_launch_options options;
-  braid_client_memory *memory;
-  braid_client_call *call; /* the last */
-  double *times;           /* of repeated ones, in milliseconds, sorted */
-  int runs;
-  bool shared;
-  double calls_per_inference; /* of the repeated ones */
-} launch;
+typedef cli_call_state launch;
 
 bool cli_call_writes_output(const call_options *o) {
   for (size_t i = 0; i < o->outputs.count; i++)
@@ -72,7 +60,7 @@ static void set_shape(braid_client_tensor *input, const braid_desc *desc, const 
   for (int i = 0; i < input->rank; i++) input->dims[i] = i < more ? 1 : desc->dims[i - more];
 }
 
-static braid_status read_input(launch *l, const char *name, const char *path) {
+braid_status cli_call_read_input(launch *l, const char *name, const char *path) {
   size_t at = l->options.input_count;
   const braid_client_port *port = find_port(l->model->inputs, l->model->input_count, name);
   if (!port && name) return braid_fail(BRAID_NOT_FOUND, "--input: the model has no input named \"%s\"", name);
@@ -113,7 +101,7 @@ static braid_status read_file(const char *path, void **out, size_t *out_bytes) {
 }
 
 /* The model's description, which names its ports. */
-static braid_status find_model(const call_options *o, launch *l) {
+braid_status cli_call_find_model(const call_options *o, launch *l) {
   size_t count;
   if (!o->compile) {
     l->options.model = o->model;
@@ -212,7 +200,7 @@ static braid_status wrap_output(const braid_client_tensor *output, braid_tensor 
   return status == BRAID_OK ? braid_tensor_wrap(NULL, &desc, (void *)output->data, NULL, NULL, out) : status;
 }
 
-static braid_status save_outputs(const call_options *o, const braid_client_tensor *outputs, size_t count) {
+braid_status cli_call_save_outputs(const call_options *o, const braid_client_tensor *outputs, size_t count) {
   for (size_t k = 0; k < o->outputs.count; k++) {
     const char *name = o->outputs.names[k];
     size_t at = 0;
@@ -231,7 +219,7 @@ static braid_status save_outputs(const call_options *o, const braid_client_tenso
   return BRAID_OK;
 }
 
-static braid_status show_output(FILE *file, cli_json *json, const braid_client_tensor *output) {
+braid_status cli_call_show_output(FILE *file, cli_json *json, const braid_client_tensor *output) {
   braid_tensor *tensor;
   char text[128];
   braid_status status = wrap_output(output, &tensor);
@@ -302,7 +290,7 @@ static braid_status show(const call_options *o, const launch *l) {
     cli_json_integer(json, "batch", (int64_t)times.batch);
     cli_json_array(json, "outputs");
   }
-  for (size_t i = 0; i < count && status == BRAID_OK; i++) status = show_output(file, json, &outputs[i]);
+  for (size_t i = 0; i < count && status == BRAID_OK; i++) status = cli_call_show_output(file, json, &outputs[i]);
   if (json) cli_json_close(json, ']');
   if (l->runs && status == BRAID_OK) show_latency(file, json, l);
   if (json && status == BRAID_OK && !cli_json_end(json))
@@ -313,9 +301,9 @@ static braid_status show(const call_options *o, const launch *l) {
 
 braid_status cli_call_launch(const call_options *o, braid_client *client) {
   launch l = {.client = client};
-  braid_status status = find_model(o, &l);
+  braid_status status = cli_call_find_model(o, &l);
   for (size_t i = 0; i < o->inputs.count && status == BRAID_OK; i++)
-    status = read_input(&l, o->inputs.names[i], o->inputs.values[i]);
+    status = cli_call_read_input(&l, o->inputs.names[i], o->inputs.values[i]);
   l.options.inputs = l.inputs;
   l.options.deadline_us = o->deadline_us;
   l.options.priority = o->priority;
@@ -323,11 +311,11 @@ braid_status cli_call_launch(const call_options *o, braid_client *client) {
   if (status == BRAID_OK && o->repeat) status = repeat(o, &l);
   size_t count = 0;
   const braid_client_tensor *outputs = status == BRAID_OK ? braid_client_outputs(l.call, &count) : NULL;
-  if (status == BRAID_OK) status = save_outputs(o, outputs, count);
+  if (status == BRAID_OK) status = cli_call_save_outputs(o, outputs, count);
   if (status == BRAID_OK) status = show(o, &l);
   braid_client_release(l.call);
   braid_client_memory_destroy(l.memory);
-  for (size_t i = 0; i < MOST; i++) braid_tensor_release(l.arrays[i]);
+  for (size_t i = 0; i < CLI_MAX_ASSIGNMENTS; i++) braid_tensor_release(l.arrays[i]);
   free(l.model);
   free(l.times);
   return status;

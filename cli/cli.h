@@ -24,7 +24,7 @@ enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_INTERRUPTED = 130 };
   X(run, "run a model on arrays or an image")                                                                          \
   X(quantize, "make a model of 8-bit integers from a float one")                                                       \
   X(compile, "compile a network for the overlay, an accelerator that runs it by instructions")                         \
-  X(simulate, "simulate a compiled network on the overlay: what it takes, and what it computes")                       \
+  X(simulate, "simulate a compiled network on the overlay, or a cluster that serves models")                           \
   X(share, "share a card of the overlay among tenants: policies on traces, and trials of their isolation")             \
   X(inspect, "list a model's nodes, shapes, parameters and memory, or draw it")                                        \
   X(serve, "serve models to tenants over HTTP and gRPC")                                                               \

@@ -10,6 +10,7 @@ _braid() {
   elif [[ $word == -* ]]; then
     local command=("${COMP_WORDS[1]}")
     [[ ${COMP_WORDS[1]} != explore || ${COMP_WORDS[2]} != kernel ]] || command+=(kernel)
+    [[ ${COMP_WORDS[1]} != simulate || ${COMP_WORDS[2]} != cluster ]] || command+=(cluster)
     mapfile -t COMPREPLY < <(compgen -W "$("${COMP_WORDS[0]}" "${command[@]}" --help 2>/dev/null |
       grep -oE '^(      |  -[a-zA-Z?], )--[a-z0-9-]+=?' | grep -oE -- '--[a-z0-9-]+=?')" -- "$word")
     [[ ${COMPREPLY[0]-} != *= ]] || compopt -o nospace 2>/dev/null

@@ -8,6 +8,7 @@
 #include "manycore.h"
 #include "measurement.h"
 #include "overlay_evaluation.h"
+#include "serving_evaluation.h"
 #include "tiles.h"
 
 static const char doc[] =
@@ -19,7 +20,8 @@ static const char doc[] =
     "overlay (Tables 1 to 3, Figs. 12 to 20) and what our compilers and simulators give, and policies that share it; "
     "or "
     "`manycore`, Zhao et al. (2018): Sunway's compute cores against its management core (Fig. 7) and the model of the "
-    "device manycore."
+    "device manycore; or `serving`, Zeng et al. (2021) again: remote access and tenants (section 6, Fig. 11(c)) and a "
+    "daemon on this machine, measured."
     "\vExamples:\n"
     "  braid evaluate tiles\n"
     "  braid evaluate hybrid --html hybrid.html\n"
@@ -29,6 +31,7 @@ static const char doc[] =
     "  braid evaluate overlay --policies --trace AzureLLMInferenceTrace_code.csv\n"
     "  braid evaluate tiles --measure --peer /usr/bin/python3 --html evaluation.html\n"
     "  braid evaluate manycore --model lenet,resnet50-v2\n"
+    "  braid evaluate serving --model MobileNet\n"
     "  braid evaluate tiles --json\n"
     "\n--measure runs training steps of the paper's network at batch 128: some seconds, and about 1 GiB of memory.\n";
 
@@ -66,8 +69,12 @@ static bool is_manycore(const options *o) {
   return strcmp(o->subject, "manycore") == 0;
 }
 
+static bool is_serving(const options *o) {
+  return strcmp(o->subject, "serving") == 0;
+}
+
 static void check_options(const options *o, struct argp_state *state) {
-  bool tiles = !is_hybrid(o) && !is_overlay(o) && !is_manycore(o);
+  bool tiles = !is_hybrid(o) && !is_overlay(o) && !is_manycore(o) && !is_serving(o);
   if (!tiles && o->measure)
     argp_error(state, "--measure has no effect on %s",
                is_hybrid(o) ? "hybrid, whose machines are modelled" : o->subject);
@@ -80,6 +87,8 @@ static void check_options(const options *o, struct argp_state *state) {
   if (o->steps && !o->measure) argp_error(state, "--steps has no effect without --measure");
   if (o->threads && !o->measure) argp_error(state, "--threads has no effect without --measure");
 }
+
+static const char *const kSubjects[] = {"tiles", "hybrid", "overlay", "manycore", "serving"};
 
 static error_t parse(int key, char *argument, struct argp_state *state) {
   options *o = state->input;
@@ -118,13 +127,14 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
     o->trace = argument;
     return 0;
   case ARGP_KEY_ARG:
-    if (o->subject ||
-        (strcmp(argument, "hybrid") != 0 && strcmp(argument, "overlay") != 0 && strcmp(argument, "manycore") != 0))
-      return cli_tiles_subject(state, argument, &o->subject);
-    o->subject = argument;
+    if (o->subject) argp_error(state, "one subject is expected, \"%s\" is a second one", argument);
+    for (size_t i = 0; i < sizeof kSubjects / sizeof *kSubjects; i++)
+      if (strcmp(argument, kSubjects[i]) == 0) o->subject = argument;
+    if (!o->subject)
+      argp_error(state, "there is no subject \"%s\"; tiles, hybrid, overlay, manycore and serving are", argument);
     return 0;
   case ARGP_KEY_END:
-    if (!o->subject) argp_error(state, "a subject is expected: tiles, hybrid, overlay or manycore");
+    if (!o->subject) argp_error(state, "a subject is expected: tiles, hybrid, overlay, manycore or serving");
     check_options(o, state);
     return 0;
   default:
@@ -472,6 +482,13 @@ static int evaluate_manycore(const options *o) {
   return status == BRAID_OK ? CLI_OK : cli_fail(&o->common, "evaluate", status);
 }
 
+static int evaluate_serving(const options *o) {
+  const cli_file files[] = {{"--html", o->html, true}};
+  braid_status status = cli_check_files(files, 1);
+  if (status == BRAID_OK) status = cli_serving_evaluate(o->model, o->common.json, o->html);
+  return status == BRAID_OK ? CLI_OK : cli_fail(&o->common, "evaluate", status);
+}
+
 int cli_evaluate(int argc, char **argv) {
   static const struct argp_option table[] = {
       {"measure", KEY_MEASURE, NULL, 0, "Measure training steps of the paper's network on this CPU", 0},
@@ -480,7 +497,8 @@ int cli_evaluate(int argc, char **argv) {
       {"threads", KEY_THREADS, "N", 0, "CPU threads (0: as many as this process may use)", 0},
       {"html", KEY_HTML, "FILE", 0, "Write a page with all tables", 0},
       {"model", KEY_MODEL, "M[,M...]", 0,
-       "With hybrid: only these models, without averages, which are of all six; with overlay or manycore: only these "
+       "With hybrid: only these models, without averages, which are of all six; with overlay, manycore or serving: "
+       "only these "
        "networks",
        0},
       {"table", KEY_TABLE, "N[,N...]", 0, "With overlay: only these tables (1 to 3), and figures by --figure", 0},
@@ -498,6 +516,7 @@ int cli_evaluate(int argc, char **argv) {
   if (is_hybrid(&o)) return evaluate_hybrid(&o);
   if (is_overlay(&o)) return evaluate_overlay(&o);
   if (is_manycore(&o)) return evaluate_manycore(&o);
+  if (is_serving(&o)) return evaluate_serving(&o);
   findings f = {.auxiliary_bytes = 0};
   cli_measurements_init(f.measured);
   braid_status status = cli_tiles_make_check(&f.check);

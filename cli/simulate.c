@@ -6,7 +6,8 @@ static const char doc[] =
     "Simulates a network on the overlay: a package of braid compile, alone on cores of a card. Prints what an image "
     "takes, modelled cycle by cycle, beside what the compiler expected and the roofline; with --input what it "
     "computes, "
-    "bit for bit. There is no such hardware."
+    "bit for bit. There is no such hardware. `braid simulate cluster` simulates a cluster that serves models; "
+    "`braid simulate cluster --help` describes it."
     "\vExamples:\n"
     "  braid simulate model.bpk --design cnn-16x512\n"
     "  braid simulate model.bpk --design cnn-16x512 --cores all\n"
@@ -93,6 +94,11 @@ int cli_simulate(int argc, char **argv) {
   static const struct argp_child children[] = {{&cli_common_argp, 0, NULL, 0}, {0}};
   static const struct argp argp = {table, parse, "PACKAGE", doc, children, NULL, NULL};
   options o = {.common = {false, false}};
+  if (argc > 1 && strcmp(argv[1], "cluster") == 0) {
+    static char title[] = "braid simulate cluster";
+    argv[1] = title; /* argp prints it in its messages */
+    return cli_simulate_cluster(argc - 1, argv + 1);
+  }
   cli_parse(&argp, argc, argv, &o);
   o.how.json = o.common.json;
   cli_end_on_interrupt(&o.common, "simulate");

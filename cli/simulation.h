@@ -1,4 +1,4 @@
-/* Simulations of packages of the overlay, for `braid simulate`. */
+/* Simulations of packages of the overlay, and of clusters, for `braid simulate`. */
 #ifndef BRAID_CLI_SIMULATION_H
 #define BRAID_CLI_SIMULATION_H
 
@@ -15,5 +15,8 @@ typedef struct cli_simulation {
 } cli_simulation;
 /* Simulates, computes and prints what was asked for. */
 braid_status cli_simulate_package(const cli_simulation *how);
+
+/* braid simulate cluster: argv begins with it. */
+int cli_simulate_cluster(int argc, char **argv);
 
 #endif

@@ -10,6 +10,7 @@
 
 #include "processes.h"
 #include "train_options.h"
+#include "train_tenant.h"
 #include "training.h"
 
 /* State of the progress callback. */
@@ -82,6 +83,7 @@ static bool on_step(void *context, const braid_train_progress *p) {
     w->steered = braid_steering_step(w->options->steering.made);
     if (w->steered != BRAID_OK) snprintf(w->detail, sizeof w->detail, "%s", braid_error_detail());
   }
+  cli_tenant_pace();
   return w->steered == BRAID_OK && !cli_interrupted();
 }
 
@@ -135,6 +137,7 @@ static braid_status choose_out(train_options *o) {
 
 static bool on_quiet_step(void *context, const braid_train_progress *p) {
   (void)context, (void)p;
+  cli_tenant_pace();
   return !cli_interrupted();
 }
 
@@ -331,6 +334,7 @@ int cli_train(int argc, char **argv) {
   if (o.idle) yield_cpus();
   braid_graph *model = NULL;
   braid_status status = cli_join_processes(&o.group);
+  if (status == BRAID_OK && o.tenant) status = cli_tenant_begin(o.tenant, o.token);
   if (status == BRAID_OK) status = cli_open_registry(&o.place);
   if (status == BRAID_OK && o.group) braid_registry_set_group(o.place.registry, o.group);
   if (status == BRAID_OK) status = cli_check_batch(&o.place, o.train.batch);
@@ -348,6 +352,7 @@ int cli_train(int argc, char **argv) {
     braid_graph_destroy(model);
   }
   if (!o.agreed) status = braid_group_agree(o.group, status); /* the others learn of it where they agree */
+  cli_tenant_end();
   cli_close_registry(&o.place);
   free(o.made_out);
   return cli_leave_processes(&o.common, "train", status, began, o.group);

@@ -37,6 +37,8 @@ static const char doc[] =
 
 enum {
   KEY_DATA = CLI_FIRST_KEY,
+  KEY_TENANT,
+  KEY_TOKEN,
   KEY_TEST,
   KEY_NO_TEST,
   KEY_EPOCHS,
@@ -108,6 +110,12 @@ static const struct argp_option table[] = {
      "Take only the CPU time that nothing else wants (Linux's SCHED_IDLE), as beside braid serve: whoever else has "
      "work gets the CPU at once",
      1},
+    {"tenant", KEY_TENANT, "ADDRESS", 0,
+     "Train as a tenant of the daemon at ADDRESS, unix:PATH: compute only while no request waits or runs there, and as "
+     "--idle says (docs/serving.md)",
+     1},
+    {"token", KEY_TOKEN, "TOKEN", 0,
+     "With --tenant: the tenant's (default: BRAID_TOKEN of the environment, which others do not see)", 1},
     {"best", KEY_BEST, NULL, 0, "Also write best.onnx, the model of the best epoch", 1},
     {"log-steps", KEY_LOG, "N", 0, "Write loss, accuracy and rate to the event file every N steps", 1},
     {"epochs", KEY_EPOCHS, "N", 0, "Passes over the data (default 10)", 2},
@@ -422,6 +430,7 @@ static void check_effects(struct argp_state *state, const train_options *o) {
       {KEY_STEP_EPOCHS, !step, "--step-epochs", "without --schedule step"},
       {KEY_STEP_GAMMA, !step && !plateau, "--step-gamma", "without --schedule step or plateau"},
       {KEY_PLATEAU, !plateau, "--plateau-epochs", "without --schedule plateau"},
+      {KEY_TOKEN, !o->tenant, "--token", "without --tenant"},
       {KEY_MONITOR, !plateau && !t->patience && !t->keep_best, "--monitor",
        "without --best, --patience or --schedule plateau"},
   };
@@ -491,6 +500,15 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
     return 0;
   case KEY_IDLE:
     o->idle = true;
+    return 0;
+  case KEY_TENANT:
+    if (strncmp(argument, "unix:", 5) != 0)
+      argp_error(state, "--tenant: %s: expected unix:PATH, the socket of a daemon on this machine", argument);
+    o->tenant = argument;
+    o->idle = true;
+    return 0;
+  case KEY_TOKEN:
+    o->token = argument;
     return 0;
   case KEY_LEDGER:
     if (strcmp(argument, "-") == 0)

@@ -12,6 +12,7 @@ typedef struct train_options {
   cli_source source;
   cli_steering steering;
   const char *data, *test;
+  const char *tenant, *token; /* of a daemon: its address; NULL: none */
   braid_train_options train;
   bool no_test, replace_head, raw_columns, idle;
   braid_parameter_group groups[TRAIN_MOST_GROUPS];

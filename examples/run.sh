@@ -11,6 +11,8 @@ for kind in "" -static; do
   "$work/ops$kind"
   "$work/own$kind" "$work/own.onnx"
 done
+# A cluster in virtual time.
+"$work/usr/bin/braid" simulate cluster "$here/cluster.yaml" --json | grep -q '"cap_violations":0,'
 for backend in plugin:tutor:tutor_relu unified:pixels:pixels_conv; do
   plugin=${backend%%:*} device=${backend#*:} kernel=${backend##*:}
   device=${device%%:*}

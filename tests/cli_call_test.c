@@ -3,6 +3,7 @@
 #include "clicheck.h"
 
 #include "braid/model.h"
+#include "braid/session.h"
 
 static pid_t daemon_process;
 
@@ -18,7 +19,8 @@ static void make_input(void) {
 
 static void start_daemon(void) {
   static const char kConfig[] = "models:\n  - {name: lenet, path: " BRAID_MODELS "/lenet.cfg}\n"
-                                "tenants:\n  - {name: ann, token: secret, admin: true}\n";
+                                "tenants:\n  - {name: ann, token: secret, admin: true}\n"
+                                "  - {name: night, token: dark, train: true}\n";
   put_file(in_folder("serve.yaml"), kConfig, strlen(kConfig));
   daemon_process = start("serve --config $/serve.yaml --port 0 --socket $/b.sock", "/dev/null", in_folder("serve.out"),
                          in_folder("serve.err"));
@@ -116,6 +118,153 @@ static void test_compile(void **state) {
   expect_code("call unix:$/b.sock $/x.npy --compile --token secret --input $/x.npy", 2, "not an ONNX file");
 }
 
+/* Training as a tenant: the bits of training alone, while requests come; then the daemon is killed, and it ends well.
+ */
+#define TRAINED BRAID_MODELS "/glyphs.cfg --data builtin:glyphs,limit=2048 --epochs 2 --batch 64"
+static void test_training_tenant(void **state) {
+  (void)state;
+  outcome o = run("train " TRAINED " --out $/alone");
+  assert_int_equal(o.code, 0);
+  discard(&o);
+  pid_t training = start("train " TRAINED " --tenant unix:$/b.sock --token dark --out $/tenant", "/dev/null",
+                         in_folder("train.out"), in_folder("train.err"));
+  for (int i = 0; i < 5; i++) {
+    o = run_quietly("call unix:$/b.sock lenet --token secret --input $/x.npy --repeat 100");
+    discard(&o);
+  }
+  assert_int_equal(await(training), 0);
+  size_t alone_bytes, tenant_bytes;
+  char *alone = get_file(in_folder("alone/model.onnx"), &alone_bytes);
+  char *tenant = get_file(in_folder("tenant/model.onnx"), &tenant_bytes);
+  assert_int_equal(alone_bytes, tenant_bytes);
+  assert_memory_equal(alone, tenant, alone_bytes);
+  free(tenant);
+  free(alone);
+  expect_code("train " TRAINED " --tenant unix:$/b.sock --token secret --out $/no", 2, "tenant ann may not train");
+  expect_code("train " TRAINED " --tenant unix:$/none.sock --out $/no", 1, "none.sock: No such file");
+  expect_code("train " TRAINED " --tenant localhost:1 --out $/no", 2, "expected unix:PATH");
+  expect_code("train " TRAINED " --token dark --out $/no", 2, "--token");
+  assert_int_not_equal(access(in_folder("no"), F_OK), 0);
+}
+
+static void test_daemon_that_dies_beside_training(void **state) {
+  (void)state;
+  pid_t training = start("train " TRAINED " --tenant unix:$/b.sock --token dark --out $/orphan", "/dev/null",
+                         in_folder("train.out"), in_folder("train.err"));
+  nanosleep(&(struct timespec){0, 700000000}, NULL);
+  kill(daemon_process, SIGKILL);
+  (void)await(daemon_process);
+  assert_int_equal(await(training), 0);
+  start_daemon(); /* for what comes after */
+}
+
+/* --- several daemons -----------------------------------------------------------------------------------------------
+ */
+enum { ROWS = 4000, INPUTS = 784, OUTPUTS = 10 };
+static float many[ROWS][INPUTS], expected[ROWS][OUTPUTS];
+
+static void make_rows(void) {
+  braid_desc desc;
+  braid_tensor *tensor;
+  braid_graph *graph;
+  braid_session *session;
+  for (int row = 0; row < ROWS; row++)
+    for (int i = 0; i < INPUTS; i++) many[row][i] = (float)((i * 31 + row * 977) % 255) / 255;
+  assert_int_equal(braid_desc_init(&desc, BRAID_F32, 4, (int64_t[]){ROWS, 1, 28, 28}), BRAID_OK);
+  assert_int_equal(braid_tensor_wrap(NULL, &desc, many, NULL, NULL, &tensor), BRAID_OK);
+  assert_int_equal(braid_npy_save(in_folder("many.npy"), tensor), BRAID_OK);
+  braid_tensor_release(tensor);
+  assert_int_equal(braid_model_load(NULL, BRAID_MODELS "/lenet.cfg", NULL, &graph), BRAID_OK);
+  assert_int_equal(braid_session_create(graph, NULL, &session), BRAID_OK);
+  for (int row = 0; row < ROWS; row++)
+    assert_int_equal(braid_session_run(session, (const void *[]){many[row]}, (void *[]){expected[row]}), BRAID_OK);
+  braid_session_destroy(session);
+  braid_graph_destroy(graph);
+}
+
+static void expect_rows(const char *name, double bound) {
+  braid_tensor *tensor;
+  assert_int_equal(braid_npy_load(NULL, in_folder(name), &tensor), BRAID_OK);
+  const braid_desc *desc = braid_tensor_desc(tensor);
+  assert_true(desc->rank == 2 && desc->dims[0] == ROWS && desc->dims[1] == OUTPUTS);
+  const float *got = braid_tensor_const_data(tensor);
+  for (int row = 0; row < ROWS; row++)
+    for (int i = 0; i < OUTPUTS; i++) {
+      double apart = (double)got[row * OUTPUTS + i] - (double)expected[row][i];
+      if (apart > bound || apart < -bound) fail_msg("row %d is not its own, or was computed otherwise", row);
+    }
+  braid_tensor_release(tensor);
+}
+
+static pid_t start_second(const char *socket) {
+  char line[256];
+  static const char kConfig[] = "models:\n  - {name: lenet, path: " BRAID_MODELS "/lenet.cfg}\n";
+  put_file(in_folder("second.yaml"), kConfig, strlen(kConfig));
+  snprintf(line, sizeof line, "serve --config $/second.yaml --port 0 --socket $/%s", socket);
+  pid_t process = start(line, "/dev/null", in_folder("second.out"), in_folder("second.err"));
+  snprintf(line, sizeof line, "call unix:$/%s --list", socket);
+  for (int i = 0; i < 1000; i++) {
+    outcome o = run(line);
+    bool ready = o.code == 0 && strstr(o.out, "ready");
+    discard(&o);
+    if (ready) return process;
+    nanosleep(&(struct timespec){0, 20000000}, NULL);
+  }
+  fail_msg("the daemon does not come up");
+  return 0;
+}
+
+/* Rows go to two daemons, of which one is killed on the way: each comes back once, at its place. */
+static void test_batch(void **state) {
+  (void)state;
+  make_rows();
+  pid_t second = start_second("c.sock");
+  assert_int_equal(setenv("BRAID_TOKEN", "secret", 1), 0);
+  outcome o =
+      run_quietly("call unix:$/b.sock,unix:$/c.sock lenet --batch 1 --input $/many.npy --output $/one.npy --json");
+  expect_text(o.out, "\"rows\":4000,\"launches\":4000,\"launched_again\":0");
+  discard(&o);
+  expect_rows("one.npy", 0);
+  o = run_quietly("call unix:$/b.sock,unix:$/c.sock lenet --batch 7 --input $/many.npy --output $/seven.npy");
+  expect_text(o.out, "4000 rows in 572 launches");
+  discard(&o);
+  expect_rows("seven.npy", 1e-5); /* seven rows in a run may be added up in another order */
+  pid_t client = start("call unix:$/b.sock,unix:$/c.sock lenet --batch 1 --input $/many.npy --output $/lost.npy --json",
+                       "/dev/null", in_folder("batch.out"), in_folder("batch.err"));
+  nanosleep(&(struct timespec){0, 150000000}, NULL);
+  kill(second, SIGKILL);
+  (void)await(second);
+  assert_int_equal(await(client), 0);
+  expect_rows("lost.npy", 0);
+  unsetenv("BRAID_TOKEN");
+}
+
+static void test_batch_refusals(void **state) {
+  (void)state;
+  expect_code("call unix:$/b.sock lenet --batch 0 --input $/x.npy", 2, "--batch");
+  expect_code("call unix:$/b.sock lenet --batch 4 --list", 2, "alone");
+  expect_code("call unix:$/b.sock lenet --batch 4 --token secret", 2, "rows of inputs are expected");
+  expect_code("call unix:$/b.sock,nonsense lenet --batch 4 --token secret --input $/x.npy", 2, "HOST:PORT");
+  expect_code("call unix:$/none.sock,unix:$/nobody.sock lenet --batch 4 --input $/x.npy", 1, "No such file");
+  expect_code("call unix:$/b.sock lenet --batch 4 --token secret --timeout 1 --deadline 0.001 --input $/x.npy", 1,
+              "deadline");
+  expect_code("call unix:$/b.sock lenet --batch 4 --token secret --input $/x.npy --output z=$/z.npy", 2, "\"z\"");
+}
+
+/* One message for each inference, whatever the way. */
+static void test_evaluation(void **state) {
+  (void)state;
+  outcome o = run_quietly("evaluate serving --model MobileNet --json");
+  size_t ways = 0;
+  for (const char *at = o.out; (at = strstr(at, "\"messages_per_inference\":1,")); at++) ways++;
+  assert_int_equal(ways, 3);
+  expect_text(o.out, "\"measured_local_us\":");
+  discard(&o);
+  expect_code("evaluate serving --model MobileNet,Nothing", 2, "names of VGG16, ResNet50");
+  expect_code("evaluate serving --measure", 2, "--measure has no effect on serving");
+  expect_code("evaluate serves", 2, "tiles, hybrid, overlay, manycore and serving are");
+}
+
 static void test_refusals(void **state) {
   (void)state;
   expect_code("call", 2, "an address is expected");
@@ -135,8 +284,16 @@ static void test_refusals(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_same_bits_as_run), cmocka_unit_test(test_repeat),   cmocka_unit_test(test_list),
-      cmocka_unit_test(test_compile),          cmocka_unit_test(test_refusals),
+      cmocka_unit_test(test_same_bits_as_run),
+      cmocka_unit_test(test_repeat),
+      cmocka_unit_test(test_list),
+      cmocka_unit_test(test_compile),
+      cmocka_unit_test(test_refusals),
+      cmocka_unit_test(test_batch),
+      cmocka_unit_test(test_batch_refusals),
+      cmocka_unit_test(test_training_tenant),
+      cmocka_unit_test(test_daemon_that_dies_beside_training),
+      cmocka_unit_test(test_evaluation),
   };
   return cmocka_run_group_tests(tests, set_up, tear_down);
 }

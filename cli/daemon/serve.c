@@ -12,7 +12,18 @@ typedef struct arguments {
   bool check;
 } arguments;
 
-enum { KEY_CONFIG = CLI_FIRST_KEY, KEY_PORT, KEY_GRPC_PORT, KEY_SOCKET, KEY_WIRE_PORT, KEY_GRACE, KEY_CHECK };
+enum {
+  KEY_CONFIG = CLI_FIRST_KEY,
+  KEY_PORT,
+  KEY_GRPC_PORT,
+  KEY_SOCKET,
+  KEY_WIRE_PORT,
+  KEY_CLUSTER,
+  KEY_NODE,
+  KEY_NODE_ADDRESS,
+  KEY_GRACE,
+  KEY_CHECK
+};
 
 static error_t parse(int key, char *argument, struct argp_state *state) {
   arguments *args = state->input;
@@ -38,6 +49,15 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
     args->options.wire_port = (int)cli_integer(state, "--wire-port", argument, 0, 65535);
     if (!args->options.wire_port) args->options.wire_port = -1;
     return 0;
+  case KEY_CLUSTER:
+    args->options.cluster = argument;
+    return 0;
+  case KEY_NODE:
+    args->options.node = argument;
+    return 0;
+  case KEY_NODE_ADDRESS:
+    args->options.node_address = argument;
+    return 0;
   case KEY_GRACE:
     args->grace_s = cli_number(state, "--grace", argument, 0, 86400);
     return 0;
@@ -62,6 +82,10 @@ static const struct argp_option options[] = {
     {"socket", KEY_SOCKET, "PATH", 0,
      "Unix socket for `braid call` and libbraid-client, in place of the configuration's", 1},
     {"wire-port", KEY_WIRE_PORT, "N", 0, "Port of the same protocol over TCP, without TLS (0: any that is free)", 1},
+    {"cluster", KEY_CLUSTER, "etcd:HOST:PORT[,...]", 0,
+     "One of several daemons that etcd at these endpoints keeps together (docs/cluster.md); needs --wire-port", 1},
+    {"node", KEY_NODE, "NAME", 0, "The cluster's name for this daemon (default: the host's name)", 1},
+    {"node-address", KEY_NODE_ADDRESS, "HOST[:PORT]", 0, "Where the cluster's other daemons reach --wire-port", 1},
     {"grace", KEY_GRACE, "SECONDS", 0,
      "How long requests may go on after SIGTERM or Ctrl-C before they are cancelled (default 10)", 1},
     {"check", KEY_CHECK, NULL, 0, "Load everything, say what could not be loaded, and end", 1},

@@ -2,6 +2,7 @@
 #ifndef BRAID_BRAID_H
 #define BRAID_BRAID_H
 #include "braid/buffer.h"
+#include "braid/cluster_simulation.h"
 #include "braid/conformance.h"
 #include "braid/custom.h"
 #include "braid/data.h"

@@ -173,17 +173,30 @@ BRAID_CLIENT_API braid_client_status braid_client_drop(braid_client *client, con
  */
 typedef struct braid_client_cores {
   uint64_t handle;
-  uint32_t granted;       /* instances that run this tenant's launches only, until they are released */
-  uint32_t instances;     /* of the device */
+  uint32_t granted;       /* instances that run this tenant's launches only, until they are released; of a card cores */
+  uint32_t instances;     /* of the device; of a card its cores */
   uint32_t held;          /* of these, by all tenants */
-  uint32_t overlay_cores; /* cores of the overlay that were granted: 0 on daemons that have none to give */
+  uint32_t overlay_cores; /* cores of the overlay that were granted: 0 of devices that are no public card */
   char note[512];         /* the daemon's sentence of what was given */
 } braid_client_cores;
-/* Instances of a device (NULL: the first) for the tenant alone. OVER_QUOTA: more than its share. UNAVAILABLE: held by
- * others, or none would stay for all. */
+/* Instances of a device (NULL: the first), or cores of a public card, for the tenant alone. OVER_QUOTA: more than its
+ * share. UNAVAILABLE: held by others, or none would stay for all. INVALID: of a private card. */
 BRAID_CLIENT_API braid_client_status braid_client_request_cores(braid_client *client, const char *device,
                                                                 uint32_t count, braid_client_cores *out);
 BRAID_CLIENT_API braid_client_status braid_client_release_cores(braid_client *client, uint64_t handle);
+
+/* --- training beside ------------------------------------------------------------------------------------------------
+ * A process that computes while the daemon's devices are idle, and rests while a request waits or runs. */
+typedef struct braid_client_harvest braid_client_harvest;
+/* Over unix:PATH only. FORBIDDEN: the tenant may not train. One for a connection at a time. */
+BRAID_CLIENT_API braid_client_status braid_client_harvest_begin(braid_client *client, braid_client_harvest **out);
+/* OK as soon as the process may compute: at once, where the devices are idle. To be called before each piece of work,
+ * which should take a few milliseconds at most: requests that come meanwhile do not wait for it, but share the machine
+ * with it. TIMEOUT: not within `timeout_ms` (less than 0: no limit). LOST: the daemon has gone. */
+BRAID_CLIENT_API braid_client_status braid_client_harvest_wait(braid_client_harvest *harvest, int64_t timeout_ms);
+BRAID_CLIENT_API void braid_client_harvest_end(braid_client_harvest *harvest); /* NULL is allowed */
+/* Whether the other side still holds the connection, as far as this machine knows; asks nobody. */
+BRAID_CLIENT_API bool braid_client_is_connected(braid_client *client);
 
 /* --- launches ------------------------------------------------------------------------------------------------------
  */
@@ -224,5 +237,34 @@ typedef struct braid_client_times {
   uint64_t batch;             /* rows of the run */
 } braid_client_times;
 BRAID_CLIENT_API braid_client_times braid_client_call_times(const braid_client_call *call);
+
+/* --- several daemons -----------------------------------------------------------------------------------------------
+ * A list of launches, spread over daemons that all have the model, or are of a cluster that has (docs/cluster.md). */
+typedef struct braid_client_work {
+  size_t count; /* launches */
+  /* Says what the index-th launches; it stays valid until its result is taken. Asked more than once where a daemon was
+   * lost. False: there is nothing, and all ends as CANCELLED. */
+  bool (*give)(void *context, size_t index, braid_client_launch_options *out);
+  /* Takes a result, once each, in the order of the list; the call is released afterwards. False: all ends. */
+  bool (*take)(void *context, size_t index, const braid_client_call *call);
+  void *context; /* both are called by several threads, one at a time */
+} braid_client_work;
+
+/* All zero but for the addresses is the default. */
+typedef struct braid_client_spread_options {
+  const char *const *addresses; /* as of connect */
+  size_t address_count;
+  const braid_client_options *connection; /* of all; NULL: the default. A launch without an answer after call_ms is
+                                             given to another daemon, and the connection up */
+  int at_once;                            /* launches under way at a daemon, up to 64; 0: 4 */
+  int64_t lost_ms;                        /* without any result for so long all ends as UNAVAILABLE; 0: 30000 */
+} braid_client_spread_options;
+
+/* Until every result is taken, or one launch fails for what it asks (its status), which ends all. What a lost daemon
+ * had, and what is refused for the moment (OVER_QUOTA, UNAVAILABLE), is launched again: an inference may run twice, its
+ * result is taken once. `out_answered` (one for each address) and `out_retried`: how many; NULL: not wanted. */
+BRAID_CLIENT_API braid_client_status braid_client_spread(const braid_client_spread_options *options,
+                                                         const braid_client_work *work, size_t *out_answered,
+                                                         size_t *out_retried);
 
 #endif

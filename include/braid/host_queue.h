@@ -31,5 +31,9 @@ BRAID_API void braid_host_queue_erase(braid_host_queue *queue, void *recording);
 BRAID_API braid_status braid_host_queue_replay(braid_host_queue *queue, void *recording, uint64_t first);
 BRAID_API void braid_host_queue_run(braid_host_queue *queue, void *recording, uint64_t first,
                                     braid_status (*run)(void *context, const braid_task *task), void *context);
+/* Called before each task of every such queue of this process, by the thread that runs it, where it may wait: for
+ * processes that compute only while others do not. NULL: nobody, the default. Tasks that are queued or recorded
+ * already are included. The function and `context` must stay valid until the queues have no more tasks. */
+BRAID_API void braid_host_queue_set_pace(void (*pace)(void *context), void *context);
 
 #endif

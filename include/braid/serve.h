@@ -15,12 +15,15 @@
 typedef struct braid_server braid_server;
 
 typedef struct braid_server_options {
-  const char *config;   /* path of the YAML file */
-  int port, grpc_port;  /* in place of the file's; 0: the file's; -1: any that is free */
-  const char *socket;   /* path of a Unix socket for Braid's own protocol; NULL: the file's */
-  int wire_port;        /* that protocol over TCP; as `port` */
-  bool trial;           /* loads all models, also lazy ones and what was unloaded, and listens nowhere */
-  const braid_log *log; /* NULL: silent */
+  const char *config;       /* path of the YAML file */
+  int port, grpc_port;      /* in place of the file's; 0: the file's; -1: any that is free */
+  const char *socket;       /* path of a Unix socket for Braid's own protocol; NULL: the file's */
+  int wire_port;            /* that protocol over TCP; as `port` */
+  const char *cluster;      /* etcd of a cluster, "etcd:HOST:PORT[,HOST:PORT...]"; NULL: the file's, if it has one */
+  const char *node;         /* name of this node of the cluster; NULL: the file's, or the host's */
+  const char *node_address; /* HOST[:PORT] that other nodes reach; NULL: the file's, or `address` */
+  bool trial;               /* loads all models, also lazy ones and what was unloaded, and listens nowhere */
+  const braid_log *log;     /* NULL: silent */
 } braid_server_options;
 
 /* Reads the configuration, opens devices and sockets, and begins to load the models; returns before they are loaded.

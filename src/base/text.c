@@ -69,6 +69,15 @@ void braid_text_add_bytes(braid_text *text, const void *bytes, size_t count) {
   text->data[text->length] = '\0';
 }
 
+char *braid_text_room(braid_text *text, size_t bytes) {
+  return reserve(text, bytes) ? text->data + text->length : NULL;
+}
+
+void braid_text_took(braid_text *text, size_t bytes) {
+  text->length += bytes;
+  text->data[text->length] = '\0';
+}
+
 void braid_text_add(braid_text *text, const char *string) {
   braid_text_add_bytes(text, string, strlen(string));
 }

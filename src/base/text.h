@@ -14,6 +14,10 @@ void braid_text_init(braid_text *text, const braid_allocator *allocator);
 void braid_text_deinit(braid_text *text);
 void braid_text_add(braid_text *text, const char *string);
 void braid_text_add_bytes(braid_text *text, const void *bytes, size_t count);
+/* Where `bytes` bytes may be written behind what is there, of which braid_text_took then says how many have been; NULL
+ * when out of memory. */
+char *braid_text_room(braid_text *text, size_t bytes);
+void braid_text_took(braid_text *text, size_t bytes);
 void braid_text_printf(braid_text *text, const char *format, ...) BRAID_PRINTF(2, 3);
 void braid_text_add_json(braid_text *text, const char *string); /* quoted and escaped; invalid UTF-8 replaced */
 void braid_text_add_html(braid_text *text, const char *string); /* escaped */

@@ -94,6 +94,10 @@ int braid_futex_wait(uint32_t *word, uint32_t expected, int64_t timeout_ns) {
   return !(result < 0 && errno == ETIMEDOUT);
 }
 
+void braid_futex_wake_shared(uint32_t *word) {
+  syscall(SYS_futex, word, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
+}
+
 void braid_futex_wake_all(uint32_t *word) {
   syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, NULL, 0);
 }

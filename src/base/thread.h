@@ -15,4 +15,5 @@ int braid_cpu_count(void); /* CPUs this process may use (affinity and cgroup quo
 /* Waits while *word == expected, until woken or timeout_ns (< 0: no limit); false on timeout. May wake spuriously. */
 int braid_futex_wait(uint32_t *word, uint32_t expected, int64_t timeout_ns);
 void braid_futex_wake_all(uint32_t *word);
+void braid_futex_wake_shared(uint32_t *word); /* in memory that other processes wait on */
 #endif

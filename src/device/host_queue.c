@@ -106,9 +106,24 @@ static void wait_for_others(const braid_task *task) {
 
 typedef braid_status run_task(void *context, const braid_task *task);
 
+/* Of the process; the context is set before the function and never changes while it is set. */
+static void (*pace_call)(void *context); /* atomic */
+static void *pace_context;
+
+void braid_host_queue_set_pace(void (*pace)(void *context), void *context) {
+  if (pace) pace_context = context;
+  __atomic_store_n(&pace_call, pace, __ATOMIC_RELEASE);
+}
+
+static void wait_for_pace(void) {
+  void (*pace)(void *) = __atomic_load_n(&pace_call, __ATOMIC_ACQUIRE);
+  if (pace) pace(pace_context);
+}
+
 /* Runs the task, unless its run is cancelled by then. */
 static void serve(const braid_task *task, run_task *run, void *context) {
   if (task->wait_count) wait_for_others(task);
+  wait_for_pace();
   if (is_cancelled(task->verdict)) return;
   braid_timing *timing = task->timing;
   if (timing) *timing = (braid_timing){.start_ns = braid_now_ns(), .energy_uj = -1};

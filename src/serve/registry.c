@@ -34,6 +34,7 @@ struct braid_serve_registry {
   size_t count;
   braid_thread loader;
   bool started, stop;
+  braid_serve_elsewhere elsewhere; /* find NULL: nothing is */
 };
 
 static slot *find_slot(braid_serve_registry *registry, const char *name) {
@@ -177,7 +178,7 @@ braid_status braid_serve_registry_create(const braid_serve_config *config, braid
   for (size_t i = 0; i < config->models_count && status == BRAID_OK; i++) {
     slot *s = &registry->slots[registry->count++];
     s->config = &config->models[i];
-    s->wanted = !s->config->lazy;
+    s->wanted = !s->config->lazy && !config->cluster; /* a cluster's control node says what is to be loaded */
     s->device = devices;
     while (strcmp(s->device->config->name, s->config->device) != 0) s->device++;
   }
@@ -216,6 +217,14 @@ size_t braid_serve_registry_count(const braid_serve_registry *registry) {
   return registry->count;
 }
 
+/* What others have of a model that is not ready here; the registry is locked. */
+static braid_serve_model *find_elsewhere(const braid_serve_registry *registry, const slot *s, char *note) {
+  const braid_serve_elsewhere *elsewhere = &registry->elsewhere;
+  *note = '\0';
+  if (!elsewhere->find || s->state == BRAID_SERVE_READY) return NULL;
+  return elsewhere->find(elsewhere->context, s->config->name, note);
+}
+
 static void slot_describe(const slot *s, braid_serve_entry *out) {
   *out = (braid_serve_entry){.config = s->config,
                              .state = s->state,
@@ -232,8 +241,30 @@ bool braid_serve_registry_entry(braid_serve_registry *registry, size_t index, br
   if (index >= registry->count) return false;
   pthread_mutex_lock(&registry->lock);
   slot_describe(&registry->slots[index], out);
+  char note[BRAID_SERVE_DETAIL];
+  braid_serve_model *model = find_elsewhere(registry, &registry->slots[index], note);
+  if (model) out->state = BRAID_SERVE_READY;
+  if (*note) memcpy(out->reason, note, sizeof note);
+  pthread_mutex_unlock(&registry->lock);
+  braid_serve_model_release(model);
+  return true;
+}
+
+bool braid_serve_registry_local(braid_serve_registry *registry, size_t index, braid_serve_entry *out, bool *out_refused,
+                                bool *out_asked) {
+  if (index >= registry->count) return false;
+  pthread_mutex_lock(&registry->lock);
+  slot_describe(&registry->slots[index], out);
+  *out_refused = registry->slots[index].refused;
+  *out_asked = registry->slots[index].asked;
   pthread_mutex_unlock(&registry->lock);
   return true;
+}
+
+void braid_serve_registry_set_elsewhere(braid_serve_registry *registry, const braid_serve_elsewhere *elsewhere) {
+  pthread_mutex_lock(&registry->lock);
+  registry->elsewhere = elsewhere ? *elsewhere : (braid_serve_elsewhere){0};
+  pthread_mutex_unlock(&registry->lock);
 }
 
 bool braid_serve_registry_find(braid_serve_registry *registry, const char *name, braid_serve_entry *out) {
@@ -258,11 +289,14 @@ braid_status braid_serve_registry_acquire(braid_serve_registry *registry, const 
     return braid_fail(BRAID_NOT_FOUND, "model %s has the version %s, not \"%.100s\"", name, s->config->version,
                       version);
   braid_status status = BRAID_OK;
+  char note[BRAID_SERVE_DETAIL];
   pthread_mutex_lock(&registry->lock);
   if (s->state == BRAID_SERVE_READY) {
     braid_serve_model_retain(s->model);
     s->used_ns = braid_now_ns();
     *out = s->model;
+  } else if ((*out = find_elsewhere(registry, s, note)) || *note) {
+    if (!*out) status = braid_fail(BRAID_BUSY, "model %s: %s", name, note);
   } else if (s->state == BRAID_SERVE_BROKEN) {
     status = braid_fail(BRAID_BUSY, "model %s could not be loaded: %s", name, s->reason);
   } else if (s->refused) {
@@ -276,6 +310,42 @@ braid_status braid_serve_registry_acquire(braid_serve_registry *registry, const 
   }
   pthread_mutex_unlock(&registry->lock);
   return status;
+}
+
+braid_status braid_serve_registry_acquire_local(braid_serve_registry *registry, const char *name,
+                                                braid_serve_model **out) {
+  *out = NULL;
+  slot *s = find_slot(registry, name);
+  if (!s) return braid_fail(BRAID_NOT_FOUND, "there is no model \"%.100s\"", name);
+  pthread_mutex_lock(&registry->lock);
+  if (s->state == BRAID_SERVE_READY) {
+    braid_serve_model_retain(s->model);
+    s->used_ns = braid_now_ns();
+    *out = s->model;
+  }
+  pthread_mutex_unlock(&registry->lock);
+  return *out ? BRAID_OK : braid_fail(BRAID_BUSY, "model %s is not loaded here", name);
+}
+
+void braid_serve_registry_order(braid_serve_registry *registry, const char *name, bool wanted) {
+  slot *s = find_slot(registry, name);
+  braid_serve_model *model = NULL;
+  if (!s) return;
+  pthread_mutex_lock(&registry->lock);
+  if (wanted && !s->refused && s->state == BRAID_SERVE_UNLOADED && !s->wanted) {
+    s->wanted = true;
+    pthread_cond_broadcast(&registry->changed);
+  } else if (!wanted && !s->asked && (s->wanted || s->state == BRAID_SERVE_READY)) {
+    s->wanted = false;
+    if (s->state == BRAID_SERVE_READY) { /* one that loads is unloaded when it is loaded */
+      model = s->model;
+      s->model = NULL;
+      s->state = BRAID_SERVE_UNLOADED;
+      snprintf(s->reason, sizeof s->reason, "other nodes hold it");
+    }
+  }
+  pthread_mutex_unlock(&registry->lock);
+  braid_serve_model_release(model);
 }
 
 braid_status braid_serve_registry_load(braid_serve_registry *registry, const char *name) {

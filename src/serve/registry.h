@@ -33,6 +33,23 @@ braid_status braid_serve_registry_acquire(braid_serve_registry *registry, const 
                                           braid_serve_model **out);
 /* Waits until it is loaded. */
 braid_status braid_serve_registry_load(braid_serve_registry *registry, const char *name);
+/* --- of a cluster --- */
+/* Where models are that are not loaded here. Asked with the registry locked: it must not call the registry. */
+typedef struct braid_serve_elsewhere {
+  /* A reference to a model that stands for one of others, NULL: there is none; `note` (BRAID_SERVE_DETAIL bytes): who
+   * holds it, or why nobody. */
+  braid_serve_model *(*find)(void *context, const char *name, char *note);
+  void *context;
+} braid_serve_elsewhere;
+/* From now on what is not ready here is asked for there. NULL: nothing is elsewhere any more. */
+void braid_serve_registry_set_elsewhere(braid_serve_registry *registry, const braid_serve_elsewhere *elsewhere);
+/* As entry and acquire, but only of what is here. `out_refused`: the API has unloaded it; `out_asked`: loaded it. */
+bool braid_serve_registry_local(braid_serve_registry *registry, size_t index, braid_serve_entry *out, bool *out_refused,
+                                bool *out_asked);
+braid_status braid_serve_registry_acquire_local(braid_serve_registry *registry, const char *name,
+                                                braid_serve_model **out);
+/* Begins to load it, or unloads it, without waiting; what the API said goes before. */
+void braid_serve_registry_order(braid_serve_registry *registry, const char *name, bool wanted);
 /* Requests that have it go on; its memory goes with the last. */
 braid_status braid_serve_registry_unload(braid_serve_registry *registry, const char *name);
 #endif

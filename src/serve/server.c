@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/try.h"
 #include "serve/remote/remote.h"
 
@@ -14,6 +15,24 @@ static braid_status open_devices(braid_server *server) {
   for (size_t i = 0; i < config->devices_count; i++) {
     BRAID_TRY(braid_serve_device_open(&config->devices[i], &server->devices[i]));
     server->device_count++;
+  }
+  return BRAID_OK;
+}
+
+/* Tenants' own cores of public cards. */
+static braid_status give_cores(braid_server *server) {
+  for (size_t d = 0; d < server->device_count; d++) {
+    braid_serve_card *card = server->devices[d].card;
+    for (size_t t = 0; card && !card->elastic && t < server->tenant_count; t++) {
+      const braid_serve_tenant_config *tenant = server->tenants[t].config;
+      if (!tenant->cores || braid_serve_card_hold(card, &server->tenants[t], (int)tenant->cores)) continue;
+      int held = braid_serve_card_held(card, NULL);
+      return braid_fail(BRAID_INVALID_ARGUMENT,
+                        "tenant %s is to have %lld cores of %s, which has %d, for at most %d tenants; those before it "
+                        "have %d",
+                        tenant->name, (long long)tenant->cores, server->devices[d].config->name, card->cores,
+                        card->runs, held);
+    }
   }
   return BRAID_OK;
 }
@@ -34,30 +53,66 @@ static braid_status check_wire(const braid_server *server) {
 static void prepare_trial(braid_serve_config *config) {
   free(config->state); /* libcyaml's */
   config->state = NULL;
+  braid_serve_config_drop_cluster(config);
   for (unsigned i = 0; i < config->models_count; i++) config->models[i].lazy = false;
+}
+
+/* What the command line says of the cluster goes before the file. */
+static braid_status set_cluster(const braid_server_options *options, braid_serve_config *config) {
+  static const char kScheme[] = "etcd:";
+  const char *etcd = options->cluster;
+  if (etcd && strncmp(etcd, kScheme, sizeof kScheme - 1) != 0)
+    return braid_fail(BRAID_INVALID_ARGUMENT, "cluster \"%.200s\": etcd:HOST:PORT[,HOST:PORT...] is expected", etcd);
+  if (!config->cluster && (options->node || options->node_address) && !etcd)
+    return braid_fail(BRAID_INVALID_ARGUMENT, "a node's name and address go with a cluster, and there is none");
+  if (!config->cluster && etcd) BRAID_TRY(braid_serve_config_add_cluster(config));
+  if (!config->cluster) return BRAID_OK;
+  const struct {
+    const char *given;
+    char **to;
+  } kTexts[] = {{etcd ? etcd + sizeof kScheme - 1 : NULL, &config->cluster->etcd},
+                {options->node, &config->cluster->node},
+                {options->node_address, &config->cluster->address}};
+  for (size_t i = 0; i < sizeof kTexts / sizeof *kTexts; i++) {
+    if (!kTexts[i].given) continue;
+    char *text = strdup(kTexts[i].given);
+    if (!text) return BRAID_NO_MEMORY;
+    free(*kTexts[i].to); /* libcyaml's */
+    *kTexts[i].to = text;
+  }
+  return braid_serve_config_check_cluster(config);
 }
 
 static braid_status open_server(const braid_server_options *options, braid_server *server) {
   server->log = options->log;
   BRAID_TRY(braid_serve_config_load(options->config, &server->config));
+  if (options->trial) prepare_trial(server->config);
+  if (!options->trial) BRAID_TRY(set_cluster(options, server->config));
   server->ports[0] = chosen_port(options->port, server->config->port);
   server->ports[1] = chosen_port(options->grpc_port, server->config->grpc_port);
   server->socket = options->socket ? options->socket : server->config->socket;
   server->wire_port =
       options->wire_port || server->config->wire_port ? chosen_port(options->wire_port, server->config->wire_port) : -1;
-  if (options->trial) prepare_trial(server->config);
   BRAID_TRY(check_wire(server));
   BRAID_TRY(open_devices(server));
   BRAID_TRY(braid_serve_tenants_create(server->config, &server->tenants, &server->tenant_count));
+  BRAID_TRY(give_cores(server));
   BRAID_TRY(braid_serve_regions_create(&server->regions));
-  BRAID_TRY(braid_serve_scheduler_create(server->devices, server->device_count, &server->scheduler));
+  BRAID_TRY(braid_serve_supply_create(server->config, server->devices, server->device_count, &server->supply));
+  BRAID_TRY(braid_serve_harvest_create(server->supply, &server->harvest));
+  BRAID_TRY(braid_serve_scheduler_create(server->devices, server->device_count, server->supply, server->harvest,
+                                         &server->scheduler));
   BRAID_TRY(braid_serve_registry_create(server->config, server->devices, &server->registry));
   if (options->trial) return BRAID_OK;
+  if (server->config->cluster) BRAID_TRY(braid_serve_cluster_create(server, &server->cluster));
   BRAID_TRY(braid_serve_http_start(server, &server->http));
   if (options->grpc_port || server->config->grpc_port) BRAID_TRY(braid_serve_grpc_start(server, &server->grpc));
-  if (!server->socket && server->wire_port < 0) return BRAID_OK;
-  BRAID_TRY(braid_serve_remote_start(server, &server->remote));
-  return braid_serve_wire_start(server, &server->wire);
+  if (server->socket || server->wire_port >= 0) {
+    BRAID_TRY(braid_serve_remote_start(server, &server->remote));
+    BRAID_TRY(braid_serve_wire_start(server, &server->wire));
+  }
+  if (server->config->cluster) BRAID_TRY(braid_serve_cluster_start(server->cluster));
+  return BRAID_OK;
 }
 
 braid_status braid_server_create(const braid_server_options *options, braid_server **out) {
@@ -109,19 +164,28 @@ bool braid_server_model(braid_server *server, size_t index, const char **out_nam
 }
 
 bool braid_server_is_ready(braid_server *server) {
-  return !__atomic_load_n(&server->stopping, __ATOMIC_ACQUIRE) && braid_serve_registry_is_settled(server->registry);
+  if (__atomic_load_n(&server->stopping, __ATOMIC_ACQUIRE)) return false;
+  if (server->cluster && !braid_serve_cluster_is_settled(server->cluster)) return false;
+  return braid_serve_registry_is_settled(server->registry);
 }
 
 void braid_server_destroy(braid_server *server, int64_t grace_ns) {
   if (!server) return;
+  braid_serve_cluster_leave(server->cluster); /* first: others send nothing that would be refused */
   __atomic_store_n(&server->stopping, 1, __ATOMIC_RELEASE);
-  braid_serve_scheduler_end(server->scheduler, grace_ns); /* every request has its answer now */
+  int64_t until = braid_now_ns() + grace_ns;
+  braid_serve_scheduler_end(server->scheduler, grace_ns);
+  int64_t left = until - braid_now_ns();
+  braid_serve_cluster_end(server->cluster, left > 0 ? left : 0); /* every request has its answer now */
   if (server->registry) braid_serve_registry_close(server->registry);
   braid_serve_grpc_stop(server->grpc);
   braid_serve_http_stop(server->http);
   braid_serve_wire_stop(server->wire);
   braid_serve_remote_stop(server->remote);
+  braid_serve_cluster_destroy(server->cluster);
   braid_serve_scheduler_destroy(server->scheduler); /* calls that came late have asked it until now */
+  braid_serve_harvest_destroy(server->harvest);
+  braid_serve_supply_destroy(server->supply);
   braid_serve_registry_destroy(server->registry);
   braid_serve_regions_destroy(server->regions);
   braid_serve_tenants_destroy(server->tenants, server->tenant_count);

@@ -3,6 +3,8 @@
 #define BRAID_SERVE_SERVER_H
 
 #include "braid/serve.h"
+#include "serve/cluster/cluster.h"
+#include "serve/harvest.h"
 #include "serve/regions.h"
 #include "serve/registry.h"
 #include "serve/scheduler.h"
@@ -17,12 +19,15 @@ struct braid_server {
   braid_serve_tenant *tenants;
   size_t tenant_count;
   braid_serve_registry *registry;
+  braid_serve_supply *supply;
+  braid_serve_harvest *harvest;
   braid_serve_scheduler *scheduler;
   braid_serve_regions *regions;
   struct braid_serve_http *http;
   struct braid_serve_grpc *grpc;     /* NULL: none */
   struct braid_serve_wire *wire;     /* NULL: none */
   struct braid_serve_remote *remote; /* sessions of remote devices; NULL: none, where `wire` is none */
+  braid_serve_cluster *cluster;      /* NULL: the daemon is alone */
   const char *socket;                /* path to listen on, read when the front end starts; NULL: none */
   int wire_port;                     /* to listen on; 0: any; -1: none */
   int ports[2];                      /* to listen on, HTTP and gRPC; 0: any */

@@ -6,9 +6,10 @@
 
 #include "base/file.h"
 #include "base/try.h"
+#include "braid/overlay.h"
 #include "device/yaml.h"
 
-enum { kMost = 256, kText = 4096, kName = 100 };
+enum { kMost = 256, kText = 4096, kName = 100, kAddress = 260 };
 
 #define TEXT(type, name, least, most)                                                                                  \
   CYAML_FIELD_STRING_PTR(#name, CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, type, name, least, most)
@@ -22,9 +23,12 @@ static const cyaml_strval_t kFlags[] = {{"false", 0}, {"no", 0}, {"off", 0}, {"t
 static const cyaml_schema_field_t kDeviceFields[] = {
     CYAML_FIELD_STRING_PTR("name", CYAML_FLAG_POINTER, braid_serve_device_config, name, 1, kName),
     TEXT(braid_serve_device_config, device, 1, kText),
+    TEXT(braid_serve_device_config, cores, 1, kName),
     INTEGER(braid_serve_device_config, threads),
     INTEGER(braid_serve_device_config, instances),
     FLAG(braid_serve_device_config, remote),
+    NUMBER(braid_serve_device_config, idle_watts),
+    NUMBER(braid_serve_device_config, run_watts),
     CYAML_FIELD_END,
 };
 static const cyaml_schema_value_t kDevice = {
@@ -40,6 +44,7 @@ static const cyaml_schema_field_t kModelFields[] = {
     TEXT(braid_serve_model_config, batch_bits, 1, kName),
     NUMBER(braid_serve_model_config, deadline_ms),
     NUMBER(braid_serve_model_config, delay_ms),
+    NUMBER(braid_serve_model_config, reserve_ms),
     FLAG(braid_serve_model_config, lazy),
     CYAML_FIELD_END,
 };
@@ -54,18 +59,37 @@ static const cyaml_schema_field_t kTenantFields[] = {
     NUMBER(braid_serve_tenant_config, share),
     INTEGER(braid_serve_tenant_config, max_requests),
     INTEGER(braid_serve_tenant_config, max_bytes),
+    INTEGER(braid_serve_tenant_config, cores),
     NUMBER(braid_serve_tenant_config, rate),
     TEXT(braid_serve_tenant_config, models, 1, kText),
     TEXT(braid_serve_tenant_config, shared_memory, 1, kName),
     FLAG(braid_serve_tenant_config, admin),
     FLAG(braid_serve_tenant_config, compile),
     FLAG(braid_serve_tenant_config, remote),
+    FLAG(braid_serve_tenant_config, train),
     CYAML_FIELD_END,
 };
 static const cyaml_schema_value_t kTenant = {
     CYAML_VALUE_MAPPING(CYAML_FLAG_DEFAULT, braid_serve_tenant_config, kTenantFields)};
 
+static const cyaml_schema_field_t kClusterFields[] = {
+    TEXT(braid_serve_cluster_config, etcd, 1, kText),
+    TEXT(braid_serve_cluster_config, name, 1, kName),
+    TEXT(braid_serve_cluster_config, node, 1, kName),
+    TEXT(braid_serve_cluster_config, address, 1, kAddress),
+    TEXT(braid_serve_cluster_config, token, 1, kName),
+    TEXT(braid_serve_cluster_config, authority, 1, kText),
+    TEXT(braid_serve_cluster_config, certificate, 1, kText),
+    TEXT(braid_serve_cluster_config, key, 1, kText),
+    INTEGER(braid_serve_cluster_config, copies),
+    INTEGER(braid_serve_cluster_config, fetch_max_bytes),
+    NUMBER(braid_serve_cluster_config, wait_ms),
+    CYAML_FIELD_END,
+};
+
 static const cyaml_schema_field_t kFields[] = {
+    CYAML_FIELD_MAPPING_PTR("cluster", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, braid_serve_config, cluster,
+                            kClusterFields),
     TEXT(braid_serve_config, address, 1, kName),
     INTEGER(braid_serve_config, port),
     INTEGER(braid_serve_config, grpc_port),
@@ -79,6 +103,8 @@ static const cyaml_schema_field_t kFields[] = {
     INTEGER(braid_serve_config, max_connections),
     INTEGER(braid_serve_config, max_memory_bytes),
     NUMBER(braid_serve_config, receive_ms),
+    NUMBER(braid_serve_config, power_cap_watts),
+    NUMBER(braid_serve_config, training_watts),
     TEXT(braid_serve_config, state, 1, kText),
     CYAML_FIELD_SEQUENCE("devices", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, braid_serve_config, devices, &kDevice, 0,
                          16),
@@ -120,6 +146,27 @@ static braid_status check_name(const char *name) {
                     "the name \"%s\": expected letters, digits, '_', '-' and '.', which is not first", name);
 }
 
+/* A card: what it says of CPUs would mean nothing. */
+static braid_status check_card(const braid_serve_device_config *device, unsigned index, place *at) {
+  set_place(at, "devices", index, "cores");
+  if (strcmp(device->cores, "private") != 0 && strcmp(device->cores, "public") != 0)
+    return braid_fail(BRAID_INVALID_FILE, "cores is %.100s, expected private or public", device->cores);
+  set_place(at, "devices", index, "device");
+  if (strncmp(device->device, "overlay", 7) != 0 || (device->device[7] && device->device[7] != ':'))
+    return braid_fail(BRAID_INVALID_FILE,
+                      "device %s has cores to share, so that it is a card: expected \"overlay\" or "
+                      "\"overlay:design=NAME\", not \"%.100s\"",
+                      device->name, device->device);
+  set_place(at, "devices", index, "instances");
+  if (device->instances > 1)
+    return braid_fail(BRAID_INVALID_FILE, "instances is %lld: runs of a card share its cores, as many as there are",
+                      (long long)device->instances);
+  set_place(at, "devices", index, "threads");
+  if (device->threads)
+    return braid_fail(BRAID_INVALID_FILE, "threads is %lld: a card has none", (long long)device->threads);
+  return BRAID_OK;
+}
+
 static braid_status check_devices(const braid_serve_config *config, place *at) {
   for (unsigned i = 0; i < config->devices_count; i++) {
     const braid_serve_device_config *device = &config->devices[i];
@@ -128,10 +175,15 @@ static braid_status check_devices(const braid_serve_config *config, place *at) {
     for (unsigned k = 0; k < i; k++)
       if (strcmp(config->devices[k].name, device->name) == 0)
         return braid_fail(BRAID_INVALID_FILE, "there are two devices named %s", device->name);
+    if (device->cores) BRAID_TRY(check_card(device, i, at));
     set_place(at, "devices", i, "threads");
     BRAID_TRY(check_range(device->threads, "threads", 4096));
     set_place(at, "devices", i, "instances");
     BRAID_TRY(check_range(device->instances, "instances", 16));
+    set_place(at, "devices", i, "idle_watts");
+    BRAID_TRY(check_number(device->idle_watts, "idle_watts", 1e6));
+    set_place(at, "devices", i, "run_watts");
+    BRAID_TRY(check_number(device->run_watts, "run_watts", 1e6));
   }
   return BRAID_OK;
 }
@@ -162,6 +214,8 @@ static braid_status check_models(const braid_serve_config *config, place *at) {
     BRAID_TRY(check_number(model->deadline_ms, "deadline_ms", 1e7));
     set_place(at, "models", i, "delay_ms");
     BRAID_TRY(check_number(model->delay_ms, "delay_ms", 1e4));
+    set_place(at, "models", i, "reserve_ms");
+    BRAID_TRY(check_number(model->reserve_ms, "reserve_ms", 1e4));
   }
   return BRAID_OK;
 }
@@ -185,6 +239,12 @@ static braid_status check_token(const braid_serve_config *config, unsigned index
   return BRAID_OK;
 }
 
+static bool has_public_card(const braid_serve_config *config) {
+  for (unsigned i = 0; i < config->devices_count; i++)
+    if (config->devices[i].cores && strcmp(config->devices[i].cores, "public") == 0) return true;
+  return false;
+}
+
 static braid_status check_tenants(const braid_serve_config *config, place *at) {
   double shares = 0;
   for (unsigned i = 0; i < config->tenants_count; i++) {
@@ -206,8 +266,55 @@ static braid_status check_tenants(const braid_serve_config *config, place *at) {
     BRAID_TRY(check_number(tenant->rate, "rate", 1e9));
     set_place(at, "tenants", i, "share");
     BRAID_TRY(check_number(tenant->share, "share", 1));
+    set_place(at, "tenants", i, "cores");
+    BRAID_TRY(check_range(tenant->cores, "cores", BRAID_OVERLAY_MOST_CORES));
+    if (tenant->cores && !has_public_card(config))
+      return braid_fail(BRAID_INVALID_FILE, "cores is %lld, and no device has cores: public", (long long)tenant->cores);
+    set_place(at, "tenants", i, "share");
     shares += tenant->share;
     if (shares > 1 + 1e-9) return braid_fail(BRAID_INVALID_FILE, "the shares of the tenants are %g together", shares);
+  }
+  return BRAID_OK;
+}
+
+static braid_status check_cluster(const braid_serve_config *config, place *at) {
+  const braid_serve_cluster_config *cluster = config->cluster;
+  if (!cluster) return BRAID_OK;
+  set_place(at, NULL, 0, "cluster");
+  BRAID_TRY(check_name(cluster->name));
+  if (cluster->node) BRAID_TRY(check_name(cluster->node));
+  BRAID_TRY(check_range(cluster->copies, "copies", 16));
+  BRAID_TRY(check_range(cluster->fetch_max_bytes, "fetch_max_bytes", INT64_C(1) << 50));
+  BRAID_TRY(check_number(cluster->wait_ms, "wait_ms", 1e6));
+  if (cluster->token && strlen(cluster->token) < 16)
+    return braid_fail(BRAID_INVALID_FILE, "the cluster's token has %zu bytes, expected at least 16",
+                      strlen(cluster->token));
+  if (!cluster->certificate != !cluster->key || (cluster->certificate && !cluster->authority))
+    return braid_fail(BRAID_INVALID_FILE, "TLS to etcd takes an authority, and both certificate and key or none");
+  return BRAID_OK;
+}
+
+/* What the cap leaves has to be enough for each device to run at all, one run at a time. */
+static braid_status check_power(const braid_serve_config *config, place *at) {
+  double idle = 0, cap = config->power_cap_watts;
+  set_place(at, NULL, 0, "training_watts");
+  BRAID_TRY(check_number(config->training_watts, "training_watts", 1e6));
+  set_place(at, NULL, 0, "power_cap_watts");
+  BRAID_TRY(check_number(cap, "power_cap_watts", 1e7));
+  if (cap == 0) return BRAID_OK;
+  for (unsigned i = 0; i < config->devices_count; i++) idle += config->devices[i].idle_watts;
+  for (unsigned i = 0; i < config->devices_count; i++) {
+    const braid_serve_device_config *device = &config->devices[i];
+    if (device->run_watts == 0)
+      return braid_fail(BRAID_INVALID_FILE,
+                        "power_cap_watts takes run_watts of every device, and its idle_watts; device %s has none "
+                        "(braid profile measures them where there is a sensor)",
+                        device->name);
+    if (idle + device->run_watts > cap)
+      return braid_fail(BRAID_INVALID_FILE,
+                        "power_cap_watts is %g, under which device %s cannot run: all devices idle take %g, and a run "
+                        "of it %g more",
+                        cap, device->name, idle, device->run_watts);
   }
   return BRAID_OK;
 }
@@ -271,9 +378,15 @@ static braid_status set_lists(braid_serve_config *config) {
     config->tenants_count = 1;
     BRAID_TRY(set_text(&config->tenants[0].name, "anyone"));
     BRAID_TRY(set_text(&config->tenants[0].shared_memory, "/"));
-    config->tenants[0].admin = config->tenants[0].any = true;
+    config->tenants[0].admin = config->tenants[0].train = config->tenants[0].any = true;
   }
   return BRAID_OK;
+}
+
+static braid_status set_cluster(braid_serve_cluster_config *cluster) {
+  set_integer(&cluster->copies, 2);
+  if (cluster->wait_ms == 0) cluster->wait_ms = 5000;
+  return set_text(&cluster->name, "default");
 }
 
 static braid_status set_defaults(braid_serve_config *config) {
@@ -284,6 +397,7 @@ static braid_status set_defaults(braid_serve_config *config) {
   set_integer(&config->max_request_bytes, 64 << 20);
   set_integer(&config->max_connections, 1024);
   if (config->receive_ms == 0) config->receive_ms = 10000;
+  if (config->cluster) BRAID_TRY(set_cluster(config->cluster));
   for (unsigned i = 0; i < config->devices_count; i++) {
     BRAID_TRY(set_text(&config->devices[i].device, "cpu"));
     set_integer(&config->devices[i].instances, 1);
@@ -317,7 +431,9 @@ braid_status braid_serve_config_parse(const char *name, const void *text, size_t
   braid_serve_config *config = document;
   braid_status status = set_defaults(config);
   if (status == BRAID_OK) status = check_daemon(config, &at);
+  if (status == BRAID_OK) status = check_cluster(config, &at);
   if (status == BRAID_OK) status = check_devices(config, &at);
+  if (status == BRAID_OK) status = check_power(config, &at);
   if (status == BRAID_OK) status = check_models(config, &at);
   if (status == BRAID_OK) status = check_tenants(config, &at);
   if (status == BRAID_OK) {
@@ -328,6 +444,27 @@ braid_status braid_serve_config_parse(const char *name, const void *text, size_t
     status = braid_fail_prefix(status, "%.200s, line %zu", name, braid_yaml_line(text, bytes, at.path));
   braid_serve_config_free(config);
   return status;
+}
+
+braid_status braid_serve_config_add_cluster(braid_serve_config *config) {
+  config->cluster = calloc(1, sizeof *config->cluster);
+  if (!config->cluster) return braid_fail(BRAID_NO_MEMORY, "no memory for the configuration");
+  return set_cluster(config->cluster);
+}
+
+braid_status braid_serve_config_check_cluster(const braid_serve_config *config) {
+  place at;
+  return check_cluster(config, &at);
+}
+
+void braid_serve_config_drop_cluster(braid_serve_config *config) {
+  braid_serve_cluster_config *cluster = config->cluster;
+  if (!cluster) return;
+  char *texts[] = {cluster->etcd,  cluster->name,      cluster->node,        cluster->address,
+                   cluster->token, cluster->authority, cluster->certificate, cluster->key};
+  for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) free(texts[i]);
+  free(cluster);
+  config->cluster = NULL;
 }
 
 braid_status braid_serve_config_load(const char *path, braid_serve_config **out) {

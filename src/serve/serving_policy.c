@@ -151,3 +151,17 @@ braid_serve_choice braid_serve_choose(const braid_serve_waiting *waiting, size_t
     choice = (braid_serve_choice){.wake_ns = until};
   return choice;
 }
+
+/* --- margin --------------------------------------------------------------------------------------------------------
+ */
+static const double kMarginHalf = 60e9; /* nanoseconds */
+
+double braid_serve_margin_now(const braid_serve_margin *margin, int64_t now_ns) {
+  return margin->ns * exp2(-(double)(now_ns - margin->at_ns) / kMarginHalf);
+}
+
+void braid_serve_margin_note(braid_serve_margin *margin, int64_t now_ns, bool missed, double late_ns, double mean_ns) {
+  double step = mean_ns / 2, ns = braid_serve_margin_now(margin, now_ns);
+  ns += missed ? fmax(step, late_ns) : -step / BRAID_SERVE_MISSES;
+  *margin = (braid_serve_margin){fmax(0, ns), now_ns};
+}

@@ -58,4 +58,21 @@ braid_serve_choice braid_serve_choose(const braid_serve_waiting *waiting, size_t
 bool braid_serve_is_late(const braid_serve_waiting *waiting, int64_t now_ns, braid_serve_forecast *forecast,
                          const void *context);
 
+/* --- margin --------------------------------------------------------------------------------------------------------
+ * What admission keeps of a deadline beyond the forecast, because forecasts are wrong at times: it grows with each
+ * admitted request that missed its deadline and shrinks with each that did not, so that in the long run about one in
+ * BRAID_SERVE_MISSES misses, whatever the forecasts are like (Gibbs and Candes, "Adaptive conformal inference under
+ * distribution shift", NeurIPS 2021, equation 2). It is halved each minute besides, so that what a bad time has left
+ * does not refuse requests for ever. It is for requests that wait behind others: one that can begin at once gains
+ * nothing by being refused. All zero at the beginning. */
+enum { BRAID_SERVE_MISSES = 2000 };
+typedef struct braid_serve_margin {
+  double ns;
+  int64_t at_ns;
+} braid_serve_margin;
+double braid_serve_margin_now(const braid_serve_margin *margin, int64_t now_ns);
+/* An admitted request has ended, `late_ns` after its deadline (0: it was not run in time; less: before), in a group
+ * whose runs take `mean_ns`. Those that a more urgent one has pushed back are not to be noted. */
+void braid_serve_margin_note(braid_serve_margin *margin, int64_t now_ns, bool missed, double late_ns, double mean_ns);
+
 #endif

@@ -127,7 +127,8 @@ static void tenant_decay(braid_serve_tenant *tenant, int64_t now) {
   tenant->recent_at_ns = now;
 }
 
-void braid_serve_tenant_leave(braid_serve_tenant *tenant, const braid_serve_request *request, int64_t device_ns) {
+void braid_serve_tenant_leave(braid_serve_tenant *tenant, const braid_serve_request *request, int64_t device_ns,
+                              double watts) {
   braid_serve_usage *usage = &tenant->usage;
   pthread_mutex_lock(&tenant->lock);
   tenant->in_flight -= request->counted;
@@ -142,6 +143,7 @@ void braid_serve_tenant_leave(braid_serve_tenant *tenant, const braid_serve_requ
   if (request->started_ns) {
     usage->wait_ns += (uint64_t)(request->started_ns - request->arrived_ns);
     usage->device_ns += (uint64_t)device_ns;
+    usage->energy_uj += (uint64_t)(1e-3 * watts * (double)device_ns);
     tenant_decay(tenant, braid_now_ns());
     tenant->recent_ns += (double)device_ns;
   }

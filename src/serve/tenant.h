@@ -14,6 +14,7 @@ typedef struct braid_serve_usage {
   uint64_t requests, done, refused, failed, late, cancelled;
   uint64_t rows, bytes_in, bytes_out;
   uint64_t device_ns, wait_ns; /* of a run its share by rows */
+  uint64_t energy_uj;          /* modelled: of its device time, above idle */
 } braid_serve_usage;
 
 struct braid_serve_tenant {
@@ -42,8 +43,9 @@ braid_serve_verdict braid_serve_tenant_take(braid_serve_tenant *tenant, braid_se
  * without a request; false where the tenant has not so much left. */
 bool braid_serve_tenant_reserve(braid_serve_tenant *tenant, size_t bytes);
 void braid_serve_tenant_return(braid_serve_tenant *tenant, size_t bytes);
-/* The request has ended; `device_ns`: its part of the run's time, by rows. */
-void braid_serve_tenant_leave(braid_serve_tenant *tenant, const braid_serve_request *request, int64_t device_ns);
+/* The request has ended; `device_ns`: its part of the run's time, by rows, at so many watts. */
+void braid_serve_tenant_leave(braid_serve_tenant *tenant, const braid_serve_request *request, int64_t device_ns,
+                              double watts);
 /* Device nanoseconds of late, a second's average. */
 double braid_serve_tenant_recent(braid_serve_tenant *tenant, int64_t now_ns);
 

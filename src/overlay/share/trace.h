@@ -4,6 +4,7 @@
 #define BRAID_OVERLAY_SHARE_TRACE_H
 
 #include "overlay/share/card.h"
+#include "overlay/share/recorded.h"
 
 typedef struct braid_share_trace {
   braid_share_submission *jobs; /* by arrival; job j is of context j */
@@ -32,7 +33,6 @@ BRAID_MUST_CHECK braid_status braid_share_trace_random(const braid_share_trace_o
  * options'. What they asked for were language models: here the requests with the fewest tokens run the model that is
  * fastest alone, and so on, each model as often as the others; tenant and priority are drawn. INVALID_FILE with the
  * line: malformed, times that go back, or more than BRAID_SHARE_TRACE_ROWS requests. */
-enum { BRAID_SHARE_TRACE_ROWS = 1000000 };
 BRAID_MUST_CHECK braid_status braid_share_trace_parse(const braid_share_trace_options *options, const char *text,
                                                       size_t length, const braid_allocator *allocator,
                                                       braid_share_trace *out);

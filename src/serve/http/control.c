@@ -131,7 +131,7 @@ void braid_http_decisions(braid_http_call *call) {
     braid_http_refuse(call, BRAID_SERVE_FAILED, "no memory for the decisions");
     return;
   }
-  size_t count = braid_serve_decisions(call->server->scheduler, decisions, MOST);
+  size_t count = braid_serve_decisions_read(braid_serve_scheduler_decisions(call->server->scheduler), decisions, MOST);
   bool any = false;
   char why[BRAID_SERVE_DETAIL];
   braid_text *text = &call->text;

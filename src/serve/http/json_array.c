@@ -25,11 +25,22 @@ static const bool kOfArrays[256] = {
     ['4'] = true, ['5'] = true,  ['6'] = true,  ['7'] = true,  ['8'] = true, ['9'] = true,
 };
 
+/* The first of these characters from `at` on that is none of kOfArrays; eight at a time. */
+static const char *skip_of_arrays(const char *at, const char *end) {
+  for (; end - at >= 8; at += 8) {
+    const uint8_t *c = (const uint8_t *)at;
+    if (!(kOfArrays[c[0]] & kOfArrays[c[1]] & kOfArrays[c[2]] & kOfArrays[c[3]] & kOfArrays[c[4]] & kOfArrays[c[5]] &
+          kOfArrays[c[6]] & kOfArrays[c[7]]))
+      break;
+  }
+  while (at < end && kOfArrays[(uint8_t)*at]) at++;
+  return at;
+}
+
 /* Behind the array of numbers that begins at `at`; NULL: it has something else, or does not end. */
 static const char *skip_numbers(const char *at, const char *end) {
   int depth = 0;
-  for (; at < end; at++) {
-    if (kOfArrays[(uint8_t)*at]) continue;
+  for (; (at = skip_of_arrays(at, end)) < end; at++) {
     if (*at == '[')
       depth++;
     else if (*at != ']')
@@ -150,6 +161,27 @@ static bool to_double(const number *n, double *out) {
   return braid_parse_f64(text, out);
 }
 
+/* A number that is digits with or without a point, up to 18 characters, and no more than 2^53: the same rounding, and
+ * no more than one division. NULL: it is another one, or none. */
+static const char *read_plain(const char *at, const char *end, double *out) {
+  bool negative = *at == '-';
+  const char *first = at += negative, *stop = end - at > 18 ? at + 18 : end;
+  uint64_t digits = 0;
+  ptrdiff_t power = 0;
+  for (; at < stop && *at >= '0' && *at <= '9'; at++) digits = 10 * digits + (uint64_t)(*at - '0');
+  if (at == first || at == stop || (*first == '0' && at > first + 1)) return NULL;
+  if (*at == '.') {
+    const char *fraction = ++at;
+    for (; at < stop && *at >= '0' && *at <= '9'; at++) digits = 10 * digits + (uint64_t)(*at - '0');
+    power = at - fraction;
+    if (!power || at == stop) return NULL;
+  }
+  if (digits > kExactInteger || *at == 'e' || *at == 'E' || *at == '.') return NULL;
+  double value = power ? (double)digits / kPowers[power] : (double)digits;
+  *out = negative ? -value : value;
+  return at;
+}
+
 static const char *put_float(const number *n, braid_dtype dtype, void *out) {
   double wide;
   if (!to_double(n, &wide)) return "a number that is not too large, of at most 511 characters, is expected";
@@ -178,7 +210,15 @@ static const char *put_integer(const number *n, braid_dtype dtype, void *out) {
 /* Reads one element; returns what is behind it, or NULL with *wrong. */
 static const char *read_element(const char *at, const char *end, braid_dtype dtype, void *out, const char **wrong) {
   number n;
+  double value;
   size_t left = (size_t)(end - at);
+  if (dtype == BRAID_F32) { /* up to 2^53: within its range */
+    const char *behind = read_plain(at, end, &value);
+    if (behind) {
+      *(float *)out = (float)value;
+      return behind;
+    }
+  }
   bool is_true = left > 4 && memcmp(at, "true", 4) == 0, is_false = left > 5 && memcmp(at, "false", 5) == 0;
   if (is_true || is_false) {
     *wrong = dtype == BRAID_BOOL ? NULL : "a number is expected";
@@ -236,37 +276,66 @@ const char *braid_json_read_array(const char *text, size_t bytes, braid_dtype dt
 
 /* --- writing -------------------------------------------------------------------------------------------------------
  */
-/* As "D.DDDDDDDDe±X" or plainer, with up to 9 digits, if that reads back as the same float. */
-static bool add_short(braid_text *text, float value) {
-  double wide = fabs((double)value);
-  if (wide == 0 || wide < 1e-10 || wide >= 1e9) return false;
-  /* wide = digits * 10^-power, with 9 digits, or 10: the logarithm is a little too small. */
-  int power = 8 - (int)floor((ilogb(wide) + 1) * M_LN2 / M_LN10);
-  if (power < 0) power = 0;
-  if (wide < 16777216 && wide == floor(wide)) power = 0;
-  uint64_t digits = (uint64_t)(wide * kPowers[power] + 0.5);
-  if (power > 18 || (float)((double)digits / kPowers[power]) != fabsf(value)) return false;
-  while (power && digits % 10 == 0) digits /= 10, power--;
-  char buffer[40];
-  size_t at = sizeof buffer;
-  int place = 0;
-  do {
-    if (place == power && power) buffer[--at] = '.';
-    buffer[--at] = (char)('0' + digits % 10);
-    digits /= 10;
-    place++;
-  } while (digits || place <= power);
-  if (value < 0) buffer[--at] = '-';
-  braid_text_add_bytes(text, buffer + at, sizeof buffer - at);
-  return true;
+enum { kFloatBytes = 32, kFloatsTogether = 64 }; /* room for a float; floats that room is made for at a time */
+
+static char *put_digits(char *end, uint64_t digits) {
+  static const char kPairs[] =
+      "00010203040506070809101112131415161718192021222324252627282930313233343536373839404142434445"
+      "46474849505152535455565758596061626364656667686970717273747576777879808182838485868788899091"
+      "92939495969798"
+      "99";
+  for (; digits >= 100; digits /= 100) memcpy(end -= 2, kPairs + digits % 100 * 2, 2);
+  if (digits < 10)
+    *--end = (char)('0' + digits);
+  else
+    memcpy(end -= 2, kPairs + digits * 2, 2);
+  return end;
 }
 
-bool braid_json_add_float(braid_text *text, float value) {
-  if (!isfinite(value)) return false;
-  if (value == 0)
-    braid_text_add(text, signbit(value) ? "-0.0" : "0.0");
-  else if (!add_short(text, value))
-    braid_text_printf(text, "%.9g", (double)value);
+/* As digits with a point between them, up to 9 of them if that reads back as the same float. Returns what is behind it,
+ * or NULL. */
+static char *put_short(char *to, float value) {
+  double wide = fabs((double)value);
+  if (wide == 0 || wide < 1e-10 || wide >= 1e9) return NULL;
+  /* wide = digits * 10^-power, with 9 digits, or 10: log10(2) is a little too small. */
+  int power = 8 - (((ilogb(wide) + 1) * 1262611) >> 22);
+  if (power < 0 || (wide < 16777216 && wide == (double)(uint32_t)wide)) power = 0;
+  uint64_t digits = (uint64_t)(wide * kPowers[power] + 0.5);
+  if (power > 18 || (float)((double)digits / kPowers[power]) != fabsf(value)) return NULL;
+  for (; power >= 4 && digits % 10000 == 0; power -= 4) digits /= 10000;
+  for (; power && digits % 10 == 0; power--) digits /= 10;
+  char buffer[kFloatBytes], *end = buffer + sizeof buffer, *at = put_digits(end, digits);
+  if (value < 0) *to++ = '-';
+  if (power) {
+    while (end - at <= power) *--at = '0'; /* a digit before the point */
+    size_t before = (size_t)(end - at - power);
+    memcpy(to, at, before);
+    to[before] = '.';
+    memcpy(to + before + 1, end - power, (size_t)power);
+    return to + before + 1 + power;
+  }
+  memcpy(to, at, (size_t)(end - at));
+  return to + (end - at);
+}
+
+static char *put_float_text(char *to, float value) {
+  if (value == 0) return stpcpy(to, signbit(value) ? "-0.0" : "0.0");
+  char *behind = put_short(to, value);
+  return behind ? behind : to + snprintf(to, kFloatBytes, "%.9g", (double)value);
+}
+
+bool braid_json_add_floats(braid_text *text, const float *values, size_t count) {
+  for (size_t i = 0; i < count;) {
+    size_t until = count - i > kFloatsTogether ? i + kFloatsTogether : count;
+    char *from = braid_text_room(text, (until - i) * kFloatBytes), *to = from;
+    if (!from) return true; /* the text says so */
+    for (; i < until; i++) {
+      if (!isfinite(values[i])) return false;
+      if (i) *to++ = ',';
+      to = put_float_text(to, values[i]);
+    }
+    braid_text_took(text, (size_t)(to - from));
+  }
   return true;
 }
 

@@ -36,8 +36,9 @@ bool braid_json_take_arrays(const char *json, size_t bytes, braid_text *skeleton
 const char *braid_json_read_array(const char *text, size_t bytes, braid_dtype dtype, int depth, void *out, size_t count,
                                   size_t *out_index);
 
-/* Appends a number so that it reads back as the same float or double; false: NaN or infinity. */
-bool braid_json_add_float(braid_text *text, float value);
+/* Appends numbers, with commas between them, so that they read back as the same floats or double; false: NaN or
+ * infinity. */
+bool braid_json_add_floats(braid_text *text, const float *values, size_t count);
 bool braid_json_add_double(braid_text *text, double value);
 
 #endif

@@ -33,7 +33,7 @@ static void test_floats(void **state) {
     braid_text out;
     braid_text_init(&out, NULL);
     braid_text_add(&out, "[");
-    assert_true(braid_json_add_float(&out, value));
+    assert_true(braid_json_add_floats(&out, &value, 1));
     braid_text_add(&out, "]");
     json_t *parsed = json_loads(out.data, 0, NULL);
     assert_non_null(parsed);

@@ -33,7 +33,6 @@ bool braid_http_read_data(braid_serve_request *request, const braid_serve_tensor
  */
 static bool write_number(braid_text *text, braid_dtype dtype, const uint8_t *at) {
   union {
-    float narrow;
     double wide;
     uint8_t u8;
     int8_t i8;
@@ -46,8 +45,6 @@ static bool write_number(braid_text *text, braid_dtype dtype, const uint8_t *at)
   } value;
   memcpy(&value, at, braid_dtype_size(dtype));
   switch (dtype) {
-  case BRAID_F32:
-    return braid_json_add_float(text, value.narrow);
   case BRAID_F64:
     return braid_json_add_double(text, value.wide);
   case BRAID_BOOL:
@@ -84,9 +81,10 @@ static bool write_number(braid_text *text, braid_dtype dtype, const uint8_t *at)
 
 bool braid_http_write_data(braid_text *text, const braid_serve_tensor *tensor) {
   size_t size = braid_dtype_size(tensor->dtype);
-  bool whole = true;
+  bool whole = true, floats = tensor->dtype == BRAID_F32;
   braid_text_add(text, "[");
-  for (size_t at = 0; at < tensor->bytes && whole; at += size) {
+  if (floats) whole = braid_json_add_floats(text, tensor->data, tensor->bytes / size);
+  for (size_t at = 0; at < tensor->bytes && whole && !floats; at += size) {
     if (at) braid_text_add(text, ",");
     whole = write_number(text, tensor->dtype, (const uint8_t *)tensor->data + at);
   }

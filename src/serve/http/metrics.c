@@ -1,4 +1,5 @@
 /* Prometheus' text, with Triton's names where there are such. Admins see all tenants, others themselves. */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -40,6 +41,8 @@ static const counter kTenant[] = {
     {"braid_tenant_sent_bytes_total", "Bytes of outputs", offsetof(braid_serve_usage, bytes_out), 1},
     {"braid_tenant_device_seconds_total", "Time of devices, measured; of shared runs the part by rows",
      offsetof(braid_serve_usage, device_ns), 1e-9},
+    {"braid_tenant_energy_joules_total", "Energy of that time by the configuration's run_watts, modelled",
+     offsetof(braid_serve_usage, energy_uj), 1e-6},
     {"braid_tenant_wait_seconds_total", "Time in queues, measured", offsetof(braid_serve_usage, wait_ns), 1e-9},
 };
 
@@ -88,11 +91,49 @@ static void add_tenants(braid_http_call *call) {
   }
 }
 
+static void add_power(braid_http_call *call) {
+  braid_text *text = &call->text;
+  braid_serve_supply_view view = braid_serve_supply_look(call->server->supply);
+  if (view.cap_watts > 0) {
+    metric_describe(text, "braid_power_cap_watts", "gauge", "The power cap over all devices");
+    braid_text_printf(text, "braid_power_cap_watts %.6g\n", view.cap_watts);
+    metric_describe(text, "braid_power_cap_waits_total", "counter", "How often a run waited for the power cap");
+    braid_text_printf(text, "braid_power_cap_waits_total %llu\n", (unsigned long long)view.waits);
+  }
+  if (view.idle_watts > 0 || view.peak_watts > 0) {
+    metric_describe(text, "braid_power_modelled_watts", "gauge", "Power of all devices by the configuration, modelled");
+    braid_text_printf(text, "braid_power_modelled_watts %.6g\n", view.now_watts);
+    metric_describe(text, "braid_energy_modelled_joules_total", "counter", "Energy of all devices, modelled");
+    braid_text_printf(text, "braid_energy_modelled_joules_total %.6f\n",
+                      view.idle_watts * view.seconds + view.run_joules);
+  }
+  if (isfinite(view.measured_watts)) {
+    metric_describe(text, "braid_power_measured_watts", "gauge", "Power of the devices that have a sensor, measured");
+    braid_text_printf(text, "braid_power_measured_watts %.6g\n", view.measured_watts);
+  }
+}
+
+/* Only whoever administers the daemon sees who trains beside it. */
+static void add_trainings(braid_http_call *call) {
+  braid_serve_harvester_view view;
+  braid_text *text = &call->text;
+  double open;
+  size_t count = 0;
+  while (braid_serve_harvest_look(call->server->harvest, count, &view, &open)) count++;
+  metric_describe(text, "braid_training_beside", "gauge", "Processes that train beside the daemon");
+  braid_text_printf(text, "braid_training_beside %zu\n", count);
+  metric_describe(text, "braid_training_seconds_total", "counter", "Time in which training beside might compute");
+  braid_text_printf(text, "braid_training_seconds_total %.6f\n", open);
+}
+
 void braid_http_metrics(braid_http_call *call) {
   const braid_server *server = call->server;
   braid_text *text = &call->text;
   add_models(call);
   add_tenants(call);
+  add_power(call);
+  braid_http_add_card_metrics(call);
+  if (call->tenant->config->admin) add_trainings(call);
   metric_describe(text, "braid_device_busy_ratio", "gauge",
                   "Part of the last second that a device was in use, measured");
   for (size_t i = 0; i < server->device_count; i++)
@@ -102,6 +143,7 @@ void braid_http_metrics(braid_http_call *call) {
   for (size_t i = 0; i < server->device_count; i++)
     braid_text_printf(text, "braid_device_waiting{device=\"%s\"} %lld\n", server->devices[i].config->name,
                       (long long)braid_serve_scheduler_load(server->scheduler, i).waiting);
+  if (server->cluster) braid_serve_cluster_metrics(server->cluster, text);
   call->content_type = "text/plain; version=0.0.4; charset=utf-8";
   call->status = 200;
 }

@@ -55,17 +55,27 @@ static void compile_job(wire_job *job) {
   refuse_job(job, BRAID_SERVE_OVER_QUOTA, detail);
 }
 
+/* The oldest job of another tenant than `last`, else the oldest: tenants with many models take turns with others. The
+ * list begins with the newest. */
+static wire_job *take_job(struct braid_serve_wire *wire, const braid_serve_tenant *last) {
+  wire_job **chosen = NULL;
+  for (wire_job **link = &wire->jobs; *link; link = &(*link)->next)
+    if (!chosen || (*link)->compiled->tenant != last || (*chosen)->compiled->tenant == last) chosen = link;
+  wire_job *job = *chosen;
+  *chosen = job->next;
+  return job;
+}
+
 void *braid_wire_compiler_main(void *context) {
   struct braid_serve_wire *wire = context;
+  const braid_serve_tenant *last = NULL;
   pthread_mutex_lock(&wire->lock);
   for (;;) {
     while (!wire->jobs && !__atomic_load_n(&wire->ending, __ATOMIC_ACQUIRE))
       pthread_cond_wait(&wire->changed, &wire->lock);
     if (__atomic_load_n(&wire->ending, __ATOMIC_ACQUIRE)) break;
-    wire_job **link = &wire->jobs; /* the oldest is the last */
-    while ((*link)->next) link = &(*link)->next;
-    wire_job *job = *link;
-    *link = NULL;
+    wire_job *job = take_job(wire, last);
+    last = job->compiled->tenant;
     pthread_mutex_unlock(&wire->lock);
     if (!__atomic_load_n(&job->connection->gone, __ATOMIC_ACQUIRE)) compile_job(job);
     pthread_mutex_lock(&wire->lock);

@@ -363,6 +363,7 @@ void braid_wire_connection_end(wire_connection *c) {
   drop_body(c);
   for (size_t i = 0; i < c->file_count; i++) close(c->files[i]);
   c->file_count = 0;
+  braid_wire_harvest_end(c);
   braid_wire_cores_free_all(c);
   braid_wire_memory_free_all(c);
   while (c->compiled) {

@@ -165,8 +165,15 @@ static bool want_output(wire_connection *c, wire_call *call, const braid_wire_te
 static braid_serve_verdict find_model(wire_connection *c, const braid_wire_launch *launch, wire_compiled **out_compiled,
                                       braid_serve_request **out, char *detail) {
   *out_compiled = NULL;
-  if (!launch->compiled)
-    return braid_serve_begin(c->wire->server, c->tenant, launch->model, launch->version, out, detail);
+  if (!launch->compiled) {
+    braid_serve_verdict verdict =
+        braid_serve_begin(c->wire->server, c->tenant, launch->model, launch->version, out, detail);
+    if (verdict != BRAID_SERVE_DONE || !c->peer || !(*out)->model->remote) return verdict;
+    braid_serve_request_destroy(*out);
+    *out = NULL;
+    snprintf(detail, BRAID_SERVE_DETAIL, "model %.100s is not loaded here", launch->model);
+    return BRAID_SERVE_UNAVAILABLE;
+  }
   *out = NULL;
   if (__atomic_load_n(&c->wire->server->stopping, __ATOMIC_ACQUIRE)) {
     snprintf(detail, BRAID_SERVE_DETAIL, "the daemon stops");

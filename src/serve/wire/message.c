@@ -43,7 +43,9 @@ static bool has_room(const wire_connection *c, const braid_serve_tenant *tenant)
 
 static braid_serve_tenant *find_tenant(wire_connection *c, const braid_wire_header *header, const char *token) {
   braid_server *server = c->wire->server;
-  braid_serve_tenant *tenant = braid_serve_tenant_find(server->tenants, server->tenant_count, *token ? token : NULL);
+  braid_serve_tenant *tenant = braid_serve_cluster_greet(server->cluster, token, &c->peer);
+  if (c->peer) return tenant;
+  tenant = braid_serve_tenant_find(server->tenants, server->tenant_count, *token ? token : NULL);
   if (!tenant) {
     braid_wire_answer_status(c, header, BRAID_SERVE_UNAUTHORIZED,
                              *token ? "the token is nobody's" : "a token is needed");
@@ -256,11 +258,17 @@ void braid_wire_message(wire_connection *c, const braid_wire_header *header, con
   case BRAID_WIRE_LAUNCH:
     braid_wire_launch_message(c, header, body);
     break;
+  case BRAID_WIRE_FILE:
+    braid_wire_file_message(c, header, body);
+    break;
   case BRAID_WIRE_CANCEL:
     cancel_message(c, header, &reader);
     break;
   case BRAID_WIRE_DEVICE:
     device_message(c, header, &reader);
+    break;
+  case BRAID_WIRE_HARVEST:
+    braid_wire_harvest_message(c, header, body);
     break;
   case BRAID_WIRE_CLOSE:
     braid_wire_answer_status(c, header, BRAID_SERVE_DONE, "%s", "");

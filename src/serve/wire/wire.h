@@ -120,6 +120,7 @@ struct wire_connection {
   int references;             /* atomic: the reading thread's, and one of each call and job */
   int gone;                   /* atomic: nobody waits for answers any more */
   bool local;                 /* a Unix socket */
+  bool peer;                  /* another daemon of the cluster: what it asks for is not sent on */
   braid_serve_tenant *tenant; /* NULL: before its hello */
   /* --- of the reading thread --- */
   int64_t connected_ns, frame_ns; /* when the message that is being read began; 0: none */
@@ -137,6 +138,8 @@ struct wire_connection {
   wire_memory *memories;
   wire_compiled *compiled;
   wire_grant *grants;
+  wire_memory *gate; /* of training beside, a reference; NULL: it does not train */
+  braid_serve_harvester harvester;
   /* --- of whoever has the lock --- */
   pthread_mutex_t lock;
   int file; /* -1: closed */
@@ -221,6 +224,9 @@ void braid_wire_memory_retain(wire_memory *memory);
 void braid_wire_memory_release(wire_memory *memory); /* NULL is allowed */
 void braid_wire_memory_free_all(wire_connection *connection);
 
+/* --- files of models (file.c) --- */
+void braid_wire_file_message(wire_connection *connection, const braid_wire_header *header, const uint8_t *body);
+
 /* --- compiling (compile.c) --- */
 /* True: the body is the job's now, with what is reserved for it. */
 bool braid_wire_compile_message(wire_connection *connection, const braid_wire_header *header, uint8_t *body);
@@ -237,5 +243,9 @@ void braid_wire_compile_drop(struct braid_serve_wire *wire); /* jobs that are le
 void braid_wire_cores_message(wire_connection *connection, const braid_wire_header *header, const uint8_t *body);
 void braid_wire_release_message(wire_connection *connection, const braid_wire_header *header, const uint8_t *body);
 void braid_wire_cores_free_all(wire_connection *connection);
+
+/* --- training beside (harvest.c) --- */
+void braid_wire_harvest_message(wire_connection *connection, const braid_wire_header *header, const uint8_t *body);
+void braid_wire_harvest_end(wire_connection *connection); /* where there is one */
 
 #endif

@@ -26,7 +26,8 @@ enum {
   BRAID_WIRE_DETAIL = 512,
   BRAID_WIRE_RANK = 8,
   BRAID_WIRE_PORTS = 64,
-  BRAID_WIRE_SMALL = 16384, /* message of any kind but LAUNCH, DATA and COMPILE, whole */
+  BRAID_WIRE_SMALL = 16384,     /* message of any kind but LAUNCH, DATA and COMPILE, whole */
+  BRAID_WIRE_PIECE = 256 << 10, /* bytes of a file in an answer */
   BRAID_WIRE_REPLY = 0x8000
 };
 
@@ -45,6 +46,8 @@ typedef enum braid_wire_kind {
   BRAID_WIRE_LAUNCH,
   BRAID_WIRE_CANCEL, /* of the launch whose id is in the body */
   BRAID_WIRE_CLOSE,
+  BRAID_WIRE_HARVEST, /* trains beside: memory whose first bytes become the connection's gate, until it ends */
+  BRAID_WIRE_FILE,    /* a piece of a model's file, for other daemons of the cluster */
   BRAID_WIRE_DEVICE, /* the connection becomes one of a device (backend/remote/remote_format.h) */
   BRAID_WIRE_KINDS
 } braid_wire_kind;
@@ -170,6 +173,12 @@ typedef struct braid_wire_grant {
   uint64_t handle; /* 0: nothing was granted */
   uint32_t granted, instances, held /* by all tenants */, overlay_cores;
 } braid_wire_grant;
+
+/* In shared memory, from its first byte on, between the daemon and a process that trains beside it. */
+typedef struct braid_wire_gate {
+  uint32_t open;  /* the daemon's: 1: compute, 0: rest. A futex, woken when it opens */
+  uint32_t works; /* the other side's: 1 while it may compute; 0: it rests */
+} braid_wire_gate;
 
 /* --- writing -------------------------------------------------------------------------------------------------------
  */

@@ -1,0 +1,79 @@
+/* Training beside the daemon: a gate in shared memory that the daemon opens and closes. */
+#include <errno.h>
+#include <linux/futex.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "client/channel.h"
+
+enum { GATE_BYTES = 4096, SLICE_MS = 100 };
+
+struct braid_client_harvest {
+  braid_client *client;
+  braid_client_memory *memory;
+  braid_wire_gate *gate;
+};
+
+static braid_client_status harvest_ask(braid_client *client, uint32_t memory) {
+  client_ticket ticket;
+  braid_wire_put_number(client_begin(client, BRAID_WIRE_HARVEST, &ticket), memory, 4);
+  return client_finish(client, &ticket);
+}
+
+braid_client_status braid_client_harvest_begin(braid_client *client, braid_client_harvest **out) {
+  *out = NULL;
+  braid_client_harvest *harvest = calloc(1, sizeof *harvest);
+  if (!harvest) return client_fail(BRAID_CLIENT_NO_MEMORY, "no memory to train beside");
+  harvest->client = client;
+  braid_client_status status = braid_client_memory_create(client, GATE_BYTES, &harvest->memory);
+  if (status == BRAID_CLIENT_OK) {
+    harvest->gate = braid_client_memory_data(harvest->memory);
+    status = harvest_ask(client, client_memory_number(harvest->memory));
+  }
+  if (status == BRAID_CLIENT_OK) {
+    *out = harvest;
+    return status;
+  }
+  braid_client_memory_destroy(harvest->memory);
+  free(harvest);
+  return status;
+}
+
+void braid_client_harvest_end(braid_client_harvest *harvest) {
+  if (!harvest) return;
+  (void)harvest_ask(harvest->client, 0); /* a connection that is lost harvests nothing */
+  braid_client_memory_destroy(harvest->memory);
+  free(harvest);
+}
+
+static void gate_sleep(uint32_t *word, int64_t ms) {
+  struct timespec time = {ms / 1000, (long)(ms % 1000) * 1000000};
+  (void)syscall(SYS_futex, word, FUTEX_WAIT, 0, &time, NULL, 0); /* between processes */
+}
+
+bool braid_client_is_connected(braid_client *client) {
+  struct pollfd poller = {.fd = client->file, .events = POLLIN | POLLRDHUP};
+  pthread_mutex_lock(&client->lock);
+  bool broken = client->broken != BRAID_CLIENT_OK;
+  pthread_mutex_unlock(&client->lock);
+  return !broken && (poll(&poller, 1, 0) <= 0 || !(poller.revents & (POLLRDHUP | POLLHUP | POLLERR)));
+}
+
+/* `works` before `open`, as the daemon writes `open` before it reads `works`: one of the two sees the other. */
+braid_client_status braid_client_harvest_wait(braid_client_harvest *harvest, int64_t timeout_ms) {
+  braid_wire_gate *gate = harvest->gate;
+  int64_t deadline = client_deadline(timeout_ms);
+  for (;;) {
+    __atomic_store_n(&gate->works, 1, __ATOMIC_SEQ_CST);
+    if (__atomic_load_n(&gate->open, __ATOMIC_SEQ_CST)) return BRAID_CLIENT_OK;
+    __atomic_store_n(&gate->works, 0, __ATOMIC_SEQ_CST);
+    if (!braid_client_is_connected(harvest->client))
+      return client_fail(BRAID_CLIENT_LOST, "the daemon has closed the connection");
+    int64_t left = deadline < 0 ? SLICE_MS : deadline - client_now_ms();
+    if (left <= 0) return client_fail(BRAID_CLIENT_TIMEOUT, "the daemon's devices were not idle");
+    gate_sleep(&gate->open, left < SLICE_MS ? left : SLICE_MS);
+  }
+}

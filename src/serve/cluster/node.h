@@ -1,0 +1,153 @@
+/* A daemon in its cluster; private to this folder.
+ *
+ *   cluster.c    its life; the keeper's thread, which alone speaks to etcd
+ *   publish.c    what it says of itself
+ *   leader.c     what the control node orders
+ *   peers.c      connections to other daemons, and models that stand for theirs
+ *   fetch.c      files of models that are not here
+ *   forward.c    requests on their way to others
+ *   report.c     what it tells of all this
+ *
+ * Below it stand etcd.h (etcd's client, of etcd.proto), roster.h (what is known of the cluster, from etcd's keys) and
+ * placement_policy.h and routing_policy.h (decisions over plain numbers, which the simulator drives too).
+ *
+ * The registry's lock may be held when `lock` is taken, never the other way round. */
+#ifndef BRAID_SERVE_CLUSTER_NODE_H
+#define BRAID_SERVE_CLUSTER_NODE_H
+
+#include "base/thread.h"
+#include "braid/client.h"
+#include "serve/cluster/cluster.h"
+#include "serve/cluster/roster.h"
+#include "serve/server.h"
+
+enum {
+  BRAID_CLUSTER_TTL_S = 2,        /* of leases; etcd's least with its own settings */
+  BRAID_CLUSTER_RENEW_MS = 500,   /* between renewals */
+  BRAID_CLUSTER_PUBLISH_MS = 500, /* between what nodes write of themselves, */
+  BRAID_CLUSTER_SILENT_MS = 1500, /* and without which for so long they are asked only if there is no other */
+  BRAID_CLUSTER_TICK_MS = 50,
+  BRAID_CLUSTER_WORKERS = 32,    /* requests on their way at a time */
+  BRAID_CLUSTER_SETTLE_MS = 1000 /* a control node waits so long for others before it places what is new */
+};
+
+/* A connection to another daemon, for one tenant; shared by all that send there. */
+typedef struct cluster_link {
+  struct cluster_link *next;
+  char address[BRAID_CLUSTER_PLACE];
+  const braid_serve_tenant *tenant;
+  braid_client *client;
+  int users;
+  bool broken; /* nobody takes it any more; the last user closes it */
+} cluster_link;
+
+/* An address that did not answer is left alone for a moment. */
+typedef struct cluster_down {
+  char address[BRAID_CLUSTER_PLACE];
+  int64_t until_ns;
+} cluster_down;
+
+/* What is measured of a model here. */
+typedef struct cluster_rate {
+  uint64_t done;
+  double requests_per_s;
+  int64_t file_bytes; /* of the model's files; -1: they are not there */
+} cluster_rate;
+
+/* What the control node remembers of a model's demand. */
+typedef struct cluster_demand {
+  char model[BRAID_CLUSTER_NAME];
+  double requests_per_s;
+} cluster_demand;
+
+/* A model's files. */
+typedef struct cluster_files {
+  char sum[BRAID_SHA256_HEX + 1]; /* "": not known, or not there */
+  bool wanted;                    /* to be fetched */
+} cluster_files;
+
+typedef struct cluster_counters {
+  uint64_t fetched, forwarded, retried, failed, taken_back, orders, etcd_lost;
+} cluster_counters;
+
+struct braid_serve_cluster {
+  braid_server *server;
+  const braid_serve_cluster_config *config;
+  char node[BRAID_CLUSTER_NAME], address[BRAID_CLUSTER_PLACE], prefix[BRAID_CLUSTER_NAME + 16], instance[33];
+  char *token;
+  braid_thread keeper, describer, fetcher;
+  bool keeps, describes, fetching; /* the threads are there */
+  int stop;                        /* atomic: the keeper leaves, then ends */
+  int ending;                      /* atomic: nothing is forwarded any more */
+  int64_t end_ns;                  /* atomic: what is on its way then is refused; 0: not ending */
+  /* --- the keeper's --- */
+  braid_etcd *etcd;
+  braid_etcd_follow *follow;
+  bool registered_once;
+  int64_t renew_ns, retry_ns, publish_ns, rated_ns, lead_ns;
+  uint64_t published;      /* what stands for the states that others know of; 0: to be said again */
+  int64_t orders_revision; /* of our last orders: nothing is decided before they are seen */
+  int64_t joined_ns;       /* when a node was seen to come or to go last */
+  size_t joined_count;
+  cluster_rate *rates; /* of the configuration's models */
+  cluster_demand *demands;
+  size_t demand_count, demand_room;
+  /* --- with the lock --- */
+  pthread_mutex_t lock;
+  pthread_cond_t changed;
+  pthread_cond_t fetches; /* there is something to be fetched */
+  braid_cluster_roster roster;
+  cluster_files *files;          /* of the configuration's models */
+  int64_t lease, lease_until_ns; /* 0: none; it is ours at least until then */
+  bool leads, settled;
+  char trouble[BRAID_SERVE_DETAIL]; /* with etcd; "": none */
+  braid_serve_model **remotes;      /* of the configuration's models: who stands for those of others; NULL: nobody */
+  braid_serve_statistics *remote_statistics;
+  cluster_link *links;
+  cluster_down downs[64];
+  size_t down_next;
+  braid_serve_request *queue, **queue_end;
+  size_t queued, workers, idle;
+  size_t worker_count;
+  braid_thread threads[BRAID_CLUSTER_WORKERS];
+  cluster_counters counters;
+};
+
+/* Whether our lease is certainly not over. */
+bool braid_cluster_is_registered(const braid_serve_cluster *cluster);
+/* "election/LEASE", without the prefix. */
+void braid_cluster_candidate_key(const braid_serve_cluster *cluster, char *out, size_t room);
+/* The index of a model in the configuration; its models_count: none. */
+size_t braid_cluster_model_index(const braid_serve_cluster *cluster, const char *model);
+
+/* --- publish.c: the keeper's --- */
+/* What this daemon is; *out is to be freed by deinit. False: no memory. */
+bool braid_cluster_describe(braid_serve_cluster *cluster, braid_cluster_member *out);
+/* Measures how often models are asked for, once a second. */
+void braid_cluster_rate(braid_serve_cluster *cluster, int64_t now_ns);
+void braid_cluster_find_files(braid_serve_cluster *cluster);
+
+/* --- leader.c: the keeper's --- */
+/* Where this daemon is the control node: decides, and writes what changes. */
+void braid_cluster_lead(braid_serve_cluster *cluster, int64_t now_ns);
+
+/* --- peers.c --- */
+/* A connection for the tenant; NULL, with the client's sentence: there is none. */
+cluster_link *braid_cluster_link(braid_serve_cluster *cluster, const char *address, const braid_serve_tenant *tenant);
+void braid_cluster_unlink(braid_serve_cluster *cluster, cluster_link *link, bool broken);
+void braid_cluster_close_links(braid_serve_cluster *cluster);
+void *braid_cluster_describer_main(void *cluster);
+/* The registry's: what others hold. */
+braid_serve_model *braid_cluster_find_elsewhere(void *cluster, const char *name, char *note);
+/* The lock is held. */
+bool braid_cluster_is_down(const braid_serve_cluster *cluster, const char *address, int64_t now_ns);
+void braid_cluster_set_down(braid_serve_cluster *cluster, const char *address);
+
+/* --- fetch.c --- */
+void *braid_cluster_fetcher_main(void *cluster);
+
+/* --- forward.c --- */
+/* The scheduler's: takes a request for a model of others. */
+void braid_cluster_forward(void *cluster, braid_serve_request *request);
+
+#endif

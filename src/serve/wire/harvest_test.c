@@ -1,0 +1,208 @@
+/* Training beside the daemon: gates are open while it has nothing to do, and only then; a run waits for the power that
+ * training has, but not for training that does not rest; the power cap holds. */
+#include <pthread.h>
+
+#include "serve/wire/wire_check.h"
+
+static const char kConfig[] = "devices:\n"
+                              "  - {name: cpu, threads: 1, instances: 2, idle_watts: 20, run_watts: 25}\n"
+                              "training_watts: 30\n"
+                              "models:\n"
+                              "  - {name: lenet, path: " BRAID_MODELS "/lenet.cfg}\n"
+                              "  - {name: slow, path: " BRAID_MODELS "/lenet.cfg, batch_bits: any, max_batch: 8, "
+                              "delay_ms: 300}\n"
+                              "tenants:\n"
+                              "  - {name: ann, token: a}\n"
+                              "  - {name: night, token: n, train: true}\n";
+
+static void expect(braid_client_status got, braid_client_status wanted, const char *text) {
+  if (got != wanted || (text && !strstr(braid_client_error(), text)))
+    fail_msg("%d (%s), not %d (%s)", got, braid_client_error(), wanted, text ? text : "");
+}
+
+static double now_ms(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (double)now.tv_sec * 1e3 + (double)now.tv_nsec * 1e-6;
+}
+
+static braid_client_call *submit(braid_client *client, const char *model) {
+  braid_client_call *call;
+  braid_client_tensor input = {.name = "input",
+                               .dtype = BRAID_CLIENT_F32,
+                               .rank = 4,
+                               .dims = {1, 1, 28, 28},
+                               .data = image[0],
+                               .bytes = sizeof image[0]};
+  braid_client_launch_options launch = {.model = model, .inputs = &input, .input_count = 1};
+  expect(braid_client_submit(client, &launch, &call), BRAID_CLIENT_OK, NULL);
+  return call;
+}
+
+static void launch(braid_client *client, const char *model) {
+  braid_client_call *call = submit(client, model);
+  expect(braid_client_wait(call, -1), BRAID_CLIENT_OK, NULL);
+  size_t count;
+  assert_memory_equal(braid_client_outputs(call, &count)[0].data, expected[0], sizeof expected[0]);
+  braid_client_release(call);
+}
+
+/* The one training that the daemon knows. */
+static braid_serve_harvester_view look(braid_server *server) {
+  braid_serve_harvester_view view;
+  double open;
+  assert_true(braid_serve_harvest_look(server->harvest, 0, &view, &open));
+  return view;
+}
+
+static void test_gate(void **state) {
+  (void)state;
+  braid_server *server = wire_start(kConfig);
+  braid_client *asks = wire_connect(wire_address(), "a"), *trains = wire_connect(wire_address(), "n");
+  braid_client_harvest *harvest, *second;
+  expect(braid_client_harvest_begin(asks, &harvest), BRAID_CLIENT_FORBIDDEN, "tenant ann may not train");
+  expect(braid_client_harvest_begin(trains, &harvest), BRAID_CLIENT_OK, NULL);
+  expect(braid_client_harvest_begin(trains, &second), BRAID_CLIENT_INVALID, "trains already");
+  assert_null(second);
+  for (int round = 0; round < 3; round++) {
+    expect(braid_client_harvest_wait(harvest, 1000), BRAID_CLIENT_OK, NULL);
+    braid_client_call *call = submit(asks, "slow"); /* waits for company */
+    while (look(server).open) wire_pause(1);
+    expect(braid_client_harvest_wait(harvest, 20), BRAID_CLIENT_TIMEOUT, "not idle");
+    double began = now_ms();
+    expect(braid_client_harvest_wait(harvest, 5000), BRAID_CLIENT_OK, NULL); /* woken by the end of the request */
+    assert_true(now_ms() - began > 100);
+    expect(braid_client_wait(call, 0), BRAID_CLIENT_OK, NULL);
+    braid_client_release(call);
+  }
+  braid_serve_harvester_view view = look(server);
+  assert_string_equal(view.tenant, "night");
+  assert_int_equal(view.pid, getpid());
+  assert_true(view.cpu_seconds > 0 && view.seconds > 0.5);
+  braid_client_harvest_end(harvest);
+  expect(braid_client_harvest_begin(trains, &harvest), BRAID_CLIENT_OK, NULL); /* again */
+  assert_true(braid_client_is_connected(trains));
+  braid_server_destroy(server, 0);
+  assert_false(braid_client_is_connected(trains));
+  expect(braid_client_harvest_wait(harvest, -1), BRAID_CLIENT_OK, NULL); /* its gate stays as it was */
+  braid_client_harvest_end(harvest);
+  braid_client_close(trains);
+  braid_client_close(asks);
+}
+
+static void test_connection_that_goes(void **state) {
+  (void)state;
+  braid_server *server = wire_start(kConfig);
+  braid_client *client = wire_connect(wire_address(), "n");
+  braid_client_harvest *harvest;
+  braid_serve_harvester_view view;
+  double open;
+  expect(braid_client_harvest_begin(client, &harvest), BRAID_CLIENT_OK, NULL);
+  braid_client_harvest_end(harvest);
+  assert_false(braid_serve_harvest_look(server->harvest, 0, &view, &open));
+  expect(braid_client_harvest_begin(client, &harvest), BRAID_CLIENT_OK, NULL);
+  braid_client_close(client); /* without an end */
+  for (int i = 0; i < 3000 && braid_serve_harvest_look(server->harvest, 0, &view, &open); i++) wire_pause(1);
+  assert_false(braid_serve_harvest_look(server->harvest, 0, &view, &open));
+  expect_quota(server, 1, 0);
+  braid_server_destroy(server, 0);
+}
+
+/* --- power ---------------------------------------------------------------------------------------------------------
+ */
+typedef struct trainer {
+  braid_client_harvest *harvest;
+  int stop; /* atomic */
+  int piece_ms;
+} trainer;
+
+static void *train(void *context) {
+  trainer *t = context;
+  while (!__atomic_load_n(&t->stop, __ATOMIC_ACQUIRE))
+    if (braid_client_harvest_wait(t->harvest, 50) == BRAID_CLIENT_OK) wire_pause(t->piece_ms);
+  return NULL;
+}
+
+static braid_server *start_capped(int watts) {
+  char config[2048];
+  snprintf(config, sizeof config, "power_cap_watts: %d\n%s", watts, kConfig);
+  return wire_start(config);
+}
+
+/* Under a cap that does not hold training and a run together: most milliseconds of a launch in pieces of training. */
+static double longest_beside(int piece_ms, int watts, double *out_peak) {
+  braid_server *server = start_capped(watts);
+  braid_client *asks = wire_connect(wire_address(), "a"), *trains = wire_connect(wire_address(), "n");
+  trainer t = {.piece_ms = piece_ms};
+  pthread_t thread;
+  double longest = 0;
+  expect(braid_client_harvest_begin(trains, &t.harvest), BRAID_CLIENT_OK, NULL);
+  assert_int_equal(pthread_create(&thread, NULL, train, &t), 0);
+  for (int i = 0; i < 10; i++) {
+    wire_pause(3 + i);
+    double began = now_ms();
+    launch(asks, "lenet");
+    double took = now_ms() - began;
+    longest = took > longest ? took : longest;
+  }
+  *out_peak = braid_serve_supply_look(server->supply).peak_watts;
+  __atomic_store_n(&t.stop, 1, __ATOMIC_RELEASE);
+  pthread_join(thread, NULL);
+  braid_client_harvest_end(t.harvest);
+  braid_client_close(trains);
+  braid_client_close(asks);
+  braid_server_destroy(server, 0);
+  return longest;
+}
+
+static void test_runs_wait_for_training_to_rest(void **state) {
+  (void)state;
+  double peak;
+  assert_true(longest_beside(30, 60, &peak) > 5); /* 20 + 30 + 25 do not fit */
+  assert_true(peak <= 60 && peak >= 50);
+  assert_true(longest_beside(2000, 60, &peak) >= 90); /* whoever does not rest is not waited for for ever */
+  assert_true(peak <= 60);
+  (void)longest_beside(30, 80, &peak); /* both fit */
+  assert_true(peak == 75);
+}
+
+/* Two instances under a cap for one, asked by four: one at a time, and all are answered. */
+static void *ask(void *context) {
+  (void)context;
+  braid_client *client = wire_connect(wire_address(), "a");
+  for (int i = 0; i < 200; i++) launch(client, "lenet");
+  braid_client_close(client);
+  return NULL;
+}
+
+static void test_cap_over_instances(void **state) {
+  (void)state;
+  for (int watts = 45; watts <= 70; watts += 25) {
+    braid_server *server = start_capped(watts);
+    pthread_t threads[4];
+    for (int i = 0; i < 4; i++) assert_int_equal(pthread_create(&threads[i], NULL, ask, NULL), 0);
+    for (int i = 0; i < 4; i++) pthread_join(threads[i], NULL);
+    braid_serve_supply_view view = braid_serve_supply_look(server->supply);
+    assert_true(view.peak_watts == watts); /* 45: a run; 70: two */
+    assert_true(view.now_watts == 20);
+    assert_true((view.waits > 0) == (watts == 45));
+    uint64_t uj = server->tenants[0].usage.energy_uj;
+    assert_true(uj > 0 && (double)uj * 1e-6 < 1.01 * view.run_joules);
+    braid_server_destroy(server, 0);
+  }
+}
+
+static int prepare(void **state) {
+  compute_expected();
+  return make_folder(state);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_gate),
+      cmocka_unit_test(test_connection_that_goes),
+      cmocka_unit_test(test_runs_wait_for_training_to_rest),
+      cmocka_unit_test(test_cap_over_instances),
+  };
+  return skip_run_group_tests(tests, prepare, remove_folder);
+}
