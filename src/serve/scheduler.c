@@ -188,6 +188,10 @@ static void wake_all(braid_serve_scheduler *scheduler) {
   }
 }
 
+void braid_serve_scheduler_power_freed(braid_serve_scheduler *scheduler) {
+  if (braid_serve_supply_has_cap(scheduler->supply)) wake_all(scheduler);
+}
+
 static void wait_for_change(braid_serve_line *l, int64_t wake_ns) {
   if (!wake_ns) {
     pthread_cond_wait(&l->changed, &l->lock);

@@ -181,8 +181,8 @@ void braid_server_destroy(braid_server *server, int64_t grace_ns) {
   braid_serve_grpc_stop(server->grpc);
   braid_serve_http_stop(server->http);
   braid_serve_wire_stop(server->wire);
-  braid_serve_remote_stop(server->remote);
   braid_serve_cluster_destroy(server->cluster);
+  braid_serve_remote_stop(server->remote);
   braid_serve_scheduler_destroy(server->scheduler); /* calls that came late have asked it until now */
   braid_serve_harvest_destroy(server->harvest);
   braid_serve_supply_destroy(server->supply);

@@ -26,9 +26,9 @@ static const cyaml_schema_field_t kDeviceFields[] = {
     TEXT(braid_serve_device_config, cores, 1, kName),
     INTEGER(braid_serve_device_config, threads),
     INTEGER(braid_serve_device_config, instances),
-    FLAG(braid_serve_device_config, remote),
     NUMBER(braid_serve_device_config, idle_watts),
     NUMBER(braid_serve_device_config, run_watts),
+    FLAG(braid_serve_device_config, remote),
     CYAML_FIELD_END,
 };
 static const cyaml_schema_value_t kDevice = {
@@ -65,8 +65,8 @@ static const cyaml_schema_field_t kTenantFields[] = {
     TEXT(braid_serve_tenant_config, shared_memory, 1, kName),
     FLAG(braid_serve_tenant_config, admin),
     FLAG(braid_serve_tenant_config, compile),
-    FLAG(braid_serve_tenant_config, remote),
     FLAG(braid_serve_tenant_config, train),
+    FLAG(braid_serve_tenant_config, remote),
     CYAML_FIELD_END,
 };
 static const cyaml_schema_value_t kTenant = {

@@ -15,9 +15,9 @@ typedef struct braid_serve_device_config {
   char *cores;     /* the device is a card of the overlay: "private": its runs share its cores; "public": a tenant's are
                       its alone; NULL: it is none */
   int64_t instances; /* runs side by side, each with weights of its own; 0: 1 */
-  bool remote;       /* offered to tenants that may use devices from elsewhere, each opening the first one anew */
   double idle_watts; /* of the device doing nothing, and what a run adds; 0: nobody says */
   double run_watts;
+  bool remote; /* offered to tenants that may use devices from elsewhere, each opening the first one anew */
 } braid_serve_device_config;
 
 typedef struct braid_serve_model_config {
@@ -48,8 +48,8 @@ typedef struct braid_serve_tenant_config {
   char *shared_memory;  /* prefix of the keys that it may register; NULL: none */
   bool admin;           /* may load and unload models */
   bool compile;         /* may bring models of its own over Braid's protocol, as an admin may */
-  bool remote;          /* may use devices from elsewhere that are offered for it (docs/remote.md) */
   bool train;           /* may train beside, while no request waits or runs */
+  bool remote;          /* may use devices from elsewhere that are offered for it (docs/remote.md) */
   bool any;             /* whatever the token: the only one, where the file has no tenants */
 } braid_serve_tenant_config;
 

@@ -264,11 +264,11 @@ void braid_wire_message(wire_connection *c, const braid_wire_header *header, con
   case BRAID_WIRE_CANCEL:
     cancel_message(c, header, &reader);
     break;
-  case BRAID_WIRE_DEVICE:
-    device_message(c, header, &reader);
-    break;
   case BRAID_WIRE_HARVEST:
     braid_wire_harvest_message(c, header, body);
+    break;
+  case BRAID_WIRE_DEVICE:
+    device_message(c, header, &reader);
     break;
   case BRAID_WIRE_CLOSE:
     braid_wire_answer_status(c, header, BRAID_SERVE_DONE, "%s", "");
