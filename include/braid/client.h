@@ -173,14 +173,14 @@ BRAID_CLIENT_API braid_client_status braid_client_drop(braid_client *client, con
  */
 typedef struct braid_client_cores {
   uint64_t handle;
-  uint32_t granted;       /* instances that run this tenant's launches only, until they are released */
-  uint32_t instances;     /* of the device */
+  uint32_t granted;       /* instances that run this tenant's launches only, until they are released; of a card cores */
+  uint32_t instances;     /* of the device; of a card its cores */
   uint32_t held;          /* of these, by all tenants */
-  uint32_t overlay_cores; /* cores of the overlay that were granted: 0 on daemons that have none to give */
+  uint32_t overlay_cores; /* cores of the overlay that were granted: 0 of devices that are no public card */
   char note[512];         /* the daemon's sentence of what was given */
 } braid_client_cores;
-/* Instances of a device (NULL: the first) for the tenant alone. OVER_QUOTA: more than its share. UNAVAILABLE: held by
- * others, or none would stay for all. */
+/* Instances of a device (NULL: the first), or cores of a public card, for the tenant alone. OVER_QUOTA: more than its
+ * share. UNAVAILABLE: held by others, or none would stay for all. INVALID: of a private card. */
 BRAID_CLIENT_API braid_client_status braid_client_request_cores(braid_client *client, const char *device,
                                                                 uint32_t count, braid_client_cores *out);
 BRAID_CLIENT_API braid_client_status braid_client_release_cores(braid_client *client, uint64_t handle);

@@ -6,13 +6,15 @@
 #include "base/try.h"
 #include "base/vector.h"
 
-enum { kOverShare = 10 };
-
 void braid_serve_line_init(braid_serve_line *l, braid_serve_device *device, size_t index, size_t all_instances,
                            braid_serve_supply *supply) {
   pthread_condattr_t monotonic;
-  *l = (braid_serve_line){
-      .device = device, .index = index, .all_instances = all_instances, .supply = supply, .busy_at_ns = braid_now_ns()};
+  *l = (braid_serve_line){.device = device,
+                          .card = device->card,
+                          .index = index,
+                          .all_instances = all_instances,
+                          .supply = supply,
+                          .busy_at_ns = braid_now_ns()};
   pthread_mutex_init(&l->lock, NULL);
   pthread_condattr_init(&monotonic);
   pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
@@ -25,6 +27,7 @@ void braid_serve_line_deinit(braid_serve_line *l) {
   free(l->seen);
   free(l->numbers);
   free(l->groups);
+  free(l->jobs);
   pthread_mutex_destroy(&l->lock);
   pthread_cond_destroy(&l->changed);
 }
@@ -62,7 +65,7 @@ static int rank_of(const braid_serve_line *l, const braid_serve_request *request
   int priority = (int)request->tenant->config->priority;
   if (request->priority > priority) priority = request->priority;
   double allowed = request->tenant->config->share * 1e9 * (double)l->all_instances; /* of all devices */
-  return priority + (braid_serve_tenant_recent(request->tenant, now) > allowed ? kOverShare : 0);
+  return priority + (braid_serve_tenant_recent(request->tenant, now) > allowed ? BRAID_SERVE_OVER_SHARE : 0);
 }
 
 /* When a run has to end for the answer to be there in time; 0: no deadline. */
@@ -118,29 +121,41 @@ static size_t keep_latest(int64_t *free_ns, size_t count, size_t most) {
   return count;
 }
 
+/* When the instances that may run the request are free; how many there are. On a public card a tenant's requests run
+ * one after the other, on a private one side by side. */
+static size_t find_lanes(const braid_serve_line *l, const braid_serve_request *request, int64_t *free_ns) {
+  size_t instances = 0;
+  if (l->card && !l->card->elastic) {
+    free_ns[0] = 0;
+    for (size_t i = 0; i < l->device->instance_count; i++)
+      if (l->runs_for[i] == request->tenant) free_ns[0] = l->free_ns[i];
+    return 1;
+  }
+  for (size_t i = 0; i < l->device->instance_count; i++)
+    if (!l->holders[i] || l->holders[i] == request->tenant) free_ns[instances++] = l->free_ns[i];
+  return keep_latest(free_ns, instances, braid_serve_supply_fit(l->supply, l->index));
+}
+
 /* Judges the request, which waits already. */
 static braid_serve_verdict line_admit(braid_serve_line *l, braid_serve_request *request, int64_t now) {
   bool deadlines = false;
   size_t newest = 0;
   for (size_t i = 0; i < l->count && !deadlines; i++) deadlines = l->waiting[i]->deadline_ns != 0;
   if (!deadlines) return BRAID_SERVE_DONE;
-  if (braid_serve_line_look(l, now, NULL) != BRAID_OK)
+  if (braid_serve_line_look(l, now, l->card && !l->card->elastic ? request->tenant : NULL) != BRAID_OK)
     return braid_serve_refuse(request, BRAID_SERVE_FAILED, "%s", braid_error_detail());
   int64_t free_ns[BRAID_SERVE_INSTANCES];
-  size_t instances = 0; /* that may run it */
-  for (size_t i = 0; i < l->device->instance_count; i++)
-    if (!l->holders[i] || l->holders[i] == request->tenant) free_ns[instances++] = l->free_ns[i];
-  instances = keep_latest(free_ns, instances, braid_serve_supply_fit(l->supply, l->index));
+  size_t instances = find_lanes(l, request, free_ns);
   while (l->seen[newest].request != request) newest++;
   int64_t promised = l->numbers[newest].deadline_ns, earliest = free_ns[0];
   for (size_t i = 1; i < instances; i++) earliest = free_ns[i] < earliest ? free_ns[i] : earliest;
   int64_t margin = newest || earliest > now ? (int64_t)braid_serve_margin_now(&l->margin, now) : 0;
   if (promised) l->numbers[newest].deadline_ns -= margin;
   braid_serve_admission admission =
-      braid_serve_admit(l->numbers, l->count, newest, now, free_ns, instances, braid_serve_line_forecast, l);
+      braid_serve_admit(l->numbers, l->seen_count, newest, now, free_ns, instances, braid_serve_line_forecast, l);
   request->predicted_ns = admission.end_ns ? admission.end_ns - now : 0;
   if (admission.admitted) {
-    for (size_t i = newest + 1; i < l->count; i++)
+    for (size_t i = newest + 1; i < l->seen_count; i++)
       l->seen[i].request->pushed |= l->numbers[i].rank > l->numbers[newest].rank;
     return BRAID_SERVE_DONE;
   }
@@ -158,12 +173,18 @@ static braid_serve_verdict line_admit(braid_serve_line *l, braid_serve_request *
 }
 
 braid_serve_verdict braid_serve_line_add(braid_serve_line *l, braid_serve_request *request) {
+  if (l->card && !l->card->elastic && !braid_serve_card_held(l->card, request->tenant))
+    return braid_serve_refuse(request, BRAID_SERVE_UNAVAILABLE,
+                              "tenant %s has no cores of %s: `cores:` of the tenant in the configuration, or a request "
+                              "for cores over Braid's protocol, gives it some",
+                              request->tenant->config->name, l->device->config->name);
   braid_serve_request **waiting = braid_grow(NULL, l->waiting, l->count, &l->capacity, sizeof *waiting);
   if (!waiting) return braid_serve_refuse(request, BRAID_SERVE_FAILED, "no memory for one more request");
   l->waiting = waiting;
   waiting[l->count++] = request;
   l->load.waiting++;
   l->load.waiting_rows += request->rows;
+  if (l->card) l->card->stale = true;
   braid_serve_verdict verdict = line_admit(l, request, request->arrived_ns);
   if (verdict != BRAID_SERVE_DONE) line_take_out(l, request);
   return verdict;
@@ -185,13 +206,18 @@ braid_serve_request *braid_serve_line_take_late(braid_serve_line *l, int64_t now
   size_t kept = 0;
   for (size_t i = 0; i < l->seen_count; i++) {
     braid_serve_request *request = l->seen[i].request;
-    if (!braid_serve_is_late(&l->numbers[i], now, braid_serve_line_forecast, l)) {
+    bool coreless = l->card && !l->card->elastic && !braid_serve_card_held(l->card, request->tenant);
+    if (!coreless && !braid_serve_is_late(&l->numbers[i], now, braid_serve_line_forecast, l)) {
       l->seen[kept] = l->seen[i];
       l->numbers[kept++] = l->numbers[i];
       continue;
     }
-    braid_serve_refuse(request, BRAID_SERVE_LATE, "%.3f ms before its deadline a run could not end in time any more",
-                       (double)(request->deadline_ns - now) * 1e-6);
+    if (coreless)
+      braid_serve_refuse(request, BRAID_SERVE_UNAVAILABLE, "tenant %s gave its cores of %s back before the request ran",
+                         request->tenant->config->name, l->device->config->name);
+    else
+      braid_serve_refuse(request, BRAID_SERVE_LATE, "%.3f ms before its deadline a run could not end in time any more",
+                         (double)(request->deadline_ns - now) * 1e-6);
     braid_serve_line_note(l, request, now);
     request->next = late;
     late = request;
@@ -211,9 +237,9 @@ braid_serve_request *braid_serve_line_take(braid_serve_line *l, const braid_serv
     request->why = (braid_serve_why){.waiting = waiting,
                                      .together = choice->count,
                                      .rows = choice->rows,
-                                     .rank = numbers->rank % kOverShare,
+                                     .rank = numbers->rank % BRAID_SERVE_OVER_SHARE,
                                      .along = i > 0,
-                                     .over_share = numbers->rank > kOverShare,
+                                     .over_share = numbers->rank > BRAID_SERVE_OVER_SHARE,
                                      .device = l->device->config->name};
     *link = request;
     link = &request->next;

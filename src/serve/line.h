@@ -6,11 +6,14 @@
 #include "serve/scheduler.h"
 #include "serve/serving_policy.h"
 
+enum { BRAID_SERVE_OVER_SHARE = 10 }; /* added to the rank of tenants that are over their share */
+
 /* What waits for a device, in no order, and what the policy sees of it. */
 typedef struct braid_serve_line {
   braid_serve_device *device;
-  size_t index;         /* of the device */
-  size_t all_instances; /* of all devices */
+  braid_serve_card *card; /* the device's; NULL: it is none */
+  size_t index;           /* of the device */
+  size_t all_instances;   /* of all devices */
   braid_serve_supply *supply;
   pthread_mutex_t lock;
   pthread_cond_t changed;
@@ -24,10 +27,13 @@ typedef struct braid_serve_line {
   braid_serve_waiting *numbers;
   braid_serve_request **groups;
   size_t seen_count, room;
-  const braid_serve_tenant *holders[BRAID_SERVE_INSTANCES]; /* who has the instance alone; NULL: nobody */
-  size_t holds;                                             /* instances that somebody has alone */
-  int64_t free_ns[BRAID_SERVE_INSTANCES];                   /* when an instance is expected to be free; 0: it is */
-  double busy_ns;                                           /* of late, decaying by half each second */
+  braid_serve_card_job **jobs; /* of a card: those of `seen`, in its order */
+  size_t job_room;
+  const braid_serve_tenant *holders[BRAID_SERVE_INSTANCES];  /* who has the instance alone; NULL: nobody */
+  size_t holds;                                              /* instances that somebody has alone */
+  const braid_serve_tenant *runs_for[BRAID_SERVE_INSTANCES]; /* of a card: whose run the instance has; NULL: nobody's */
+  int64_t free_ns[BRAID_SERVE_INSTANCES];                    /* when an instance is expected to be free; 0: it is */
+  double busy_ns;                                            /* of late, decaying by half each second */
   int64_t busy_at_ns;
   braid_serve_margin margin;
   braid_serve_load load;
@@ -42,7 +48,8 @@ braid_status braid_serve_line_look(braid_serve_line *line, int64_t now_ns, const
 braid_serve_span braid_serve_line_forecast(const void *line, size_t group, int64_t rows);
 /* Judges the request, and adds it to what waits unless it is refused. */
 braid_serve_verdict braid_serve_line_add(braid_serve_line *line, braid_serve_request *request);
-/* After a look: takes out what cannot be in time any more, which is refused, and returns it, linked. */
+/* After a look: takes out what cannot be in time any more, and what has no cores of a public card any more, which is
+ * refused, and returns it, linked. */
 braid_serve_request *braid_serve_line_take_late(braid_serve_line *line, int64_t now_ns);
 /* After a look: takes out the requests of the choice, linked, and says of each why it runs now. */
 braid_serve_request *braid_serve_line_take(braid_serve_line *line, const braid_serve_choice *choice, int64_t now_ns);
@@ -50,5 +57,18 @@ braid_serve_request *braid_serve_line_take(braid_serve_line *line, const braid_s
 braid_serve_request *braid_serve_line_take_all(braid_serve_line *line);
 /* How a request that has ended kept its deadline. */
 void braid_serve_line_note(braid_serve_line *line, const braid_serve_request *request, int64_t now_ns);
+
+/* --- of a card (card/card_line.c, card/model_card.c)
+ * --------------------------------------------------------------------------
+ */
+/* How many cores what runs and what waits is to have. */
+braid_status braid_serve_line_decide(braid_serve_line *line, int64_t now_ns);
+/* After a look: who begins now, if anybody. */
+braid_serve_choice braid_serve_line_choose_cores(braid_serve_line *line, int64_t now_ns);
+/* The request, which was taken out, has cores from now on, until the second. `took_ns`: measured; 0: it did not run. */
+void braid_serve_line_begin_cores(braid_serve_line *line, braid_serve_request *request, int64_t now_ns);
+void braid_serve_line_end_cores(braid_serve_line *line, braid_serve_request *request, int64_t took_ns, int64_t now_ns);
+/* Runs it to its end, a layer at a time, and gives it its outputs and its verdict. The line is not locked. */
+void braid_serve_card_run(braid_serve_line *line, braid_serve_request *request, const int *stop);
 
 #endif

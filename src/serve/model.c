@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/try.h"
 #include "braid/model.h"
 #include "braid/session.h"
@@ -10,8 +11,17 @@
 
 enum { kTrialDim = 16 };
 
+static braid_status open_card(const braid_serve_device_config *config, braid_serve_device *out) {
+  bool elastic = strcmp(config->cores, "private") == 0;
+  braid_status status = braid_serve_card_create(config->device, elastic, braid_now_ns(), &out->card);
+  if (status != BRAID_OK) return braid_fail_prefix(status, "device %s", config->name);
+  out->instance_count = (size_t)out->card->runs;
+  return BRAID_OK;
+}
+
 braid_status braid_serve_device_open(const braid_serve_device_config *config, braid_serve_device *out) {
   *out = (braid_serve_device){.config = config};
+  if (config->cores) return open_card(config, out);
   BRAID_TRY(braid_registry_create(NULL, &out->registry));
   braid_machine_options options = {
       .devices = config->device, .threads = (int)config->threads, .registry = out->registry};
@@ -30,6 +40,7 @@ braid_status braid_serve_device_open(const braid_serve_device_config *config, br
 void braid_serve_device_close(braid_serve_device *device) {
   for (size_t i = 0; i < device->instance_count; i++) braid_machine_release(device->machines[i]);
   if (device->registry) braid_registry_destroy(device->registry);
+  braid_serve_card_destroy(device->card);
   *device = (braid_serve_device){0};
 }
 
@@ -158,6 +169,15 @@ static braid_status find_ports(braid_serve_model *model) {
 
 /* --- loading -------------------------------------------------------------------------------------------------------
  */
+static braid_status prepare_model(braid_serve_model *model) {
+  const braid_serve_device *device = model->device;
+  for (size_t i = 0; i < device->instance_count; i++)
+    BRAID_TRY(braid_weights_create(device->machines[i], &model->weights[i]));
+  BRAID_TRY(find_ports(model));
+  model->max_batch = model->batched && model->config->max_batch ? model->config->max_batch : 1;
+  return braid_serve_model_try(model);
+}
+
 braid_status braid_serve_model_make(const braid_serve_model_config *config, braid_serve_device *device,
                                     braid_serve_statistics *statistics, braid_graph *graph, braid_serve_model **out) {
   *out = NULL;
@@ -172,12 +192,7 @@ braid_status braid_serve_model_make(const braid_serve_model_config *config, brai
   model->statistics = statistics;
   model->graph = graph;
   pthread_mutex_init(&model->lock, NULL);
-  braid_status status = BRAID_OK;
-  for (size_t i = 0; i < device->instance_count && status == BRAID_OK; i++)
-    status = braid_weights_create(device->machines[i], &model->weights[i]);
-  if (status == BRAID_OK) status = find_ports(model);
-  model->max_batch = model->batched && config->max_batch ? config->max_batch : 1;
-  if (status == BRAID_OK) status = braid_serve_model_try(model);
+  braid_status status = device->card ? braid_serve_model_card(model) : prepare_model(model);
   if (status != BRAID_OK) {
     braid_serve_model_release(model);
     return status;
@@ -189,11 +204,15 @@ braid_status braid_serve_model_make(const braid_serve_model_config *config, brai
 braid_status braid_serve_model_load(const braid_serve_model_config *config, braid_serve_device *device,
                                     braid_serve_statistics *statistics, braid_serve_model **out) {
   braid_model_options options = {.weights = config->weights};
-  braid_graph *graph;
-  *out = NULL;
-  BRAID_TRY(braid_model_load(NULL, config->path, &options, &graph));
-  braid_status status = braid_serve_model_make(config, device, statistics, graph, out);
+  braid_graph *graph = NULL;
   const char *dot = strrchr(config->path, '.');
+  bool packaged = dot && strcmp(dot, ".bpk") == 0;
+  *out = NULL;
+  if (packaged && !device->card)
+    return braid_fail(BRAID_UNSUPPORTED, "a package runs on a card, a device with `cores:`, which %s is not",
+                      device->config->name);
+  if (!packaged) BRAID_TRY(braid_model_load(NULL, config->path, &options, &graph));
+  braid_status status = braid_serve_model_make(config, device, statistics, graph, out);
   if (*out) (*out)->random = !config->weights && dot && strcmp(dot, ".cfg") == 0;
   return status;
 }
@@ -207,13 +226,15 @@ void braid_serve_model_release(braid_serve_model *model) {
   for (size_t i = 0; i < model->plan_count; i++) braid_serve_plan_free(model->plans[i]);
   for (size_t i = 0; i < BRAID_SERVE_INSTANCES; i++) braid_weights_release(model->weights[i]);
   braid_graph_destroy(model->graph);
+  braid_serve_packaged_destroy(model->packaged);
   pthread_mutex_destroy(&model->lock);
   braid_free(NULL, model);
 }
 
 size_t braid_serve_model_bytes(braid_serve_model *model) {
-  size_t bytes = 0;
-  for (size_t i = 0; i < model->device->instance_count; i++) bytes += braid_weights_bytes(model->weights[i]);
+  size_t bytes = model->packaged ? braid_serve_packaged_bytes(model->packaged) : 0;
+  for (size_t i = 0; i < model->device->instance_count && !model->packaged; i++)
+    bytes += braid_weights_bytes(model->weights[i]);
   pthread_mutex_lock(&model->lock);
   for (size_t i = 0; i < model->plan_count; i++) bytes += braid_serve_plan_bytes(model->plans[i]);
   pthread_mutex_unlock(&model->lock);

@@ -11,17 +11,19 @@
 
 #include "braid/graph.h"
 #include "braid/machine.h"
+#include "serve/card/packaged.h"
 #include "serve/request.h"
 #include "serve/serving_config.h"
 
 enum { BRAID_SERVE_PLANS = 64, BRAID_SERVE_INSTANCES = 16 };
 
-/* A device of the configuration: its instances run side by side. */
+/* A device of the configuration: its instances run side by side. A card has no machines: its runs share its cores. */
 typedef struct braid_serve_device {
   const braid_serve_device_config *config;
   braid_registry *registry;
   braid_machine *machines[BRAID_SERVE_INSTANCES];
   size_t instance_count;
+  braid_serve_card *card; /* NULL: it is none. Locked by the device's line */
 } braid_serve_device;
 
 /* Measured times of a plan's last runs. */
@@ -64,7 +66,7 @@ typedef enum braid_serve_state {
 
 typedef struct braid_serve_port {
   char name[BRAID_SERVE_NAME];
-  braid_dtype dtype;
+  braid_dtype dtype, other; /* what it takes besides; NONE: nothing */
   int rank;
   int64_t dims[BRAID_MAX_RANK]; /* -1: any; the batch is the first where the model takes batches */
 } braid_serve_port;
@@ -72,8 +74,9 @@ typedef struct braid_serve_port {
 struct braid_serve_model {
   const braid_serve_model_config *config;
   braid_serve_device *device;
-  int references; /* atomic; the daemon has one */
-  braid_graph *graph;
+  int references;                 /* atomic; the daemon has one */
+  braid_graph *graph;             /* NULL: of a card, whose models are packages */
+  braid_serve_packaged *packaged; /* of a card */
   braid_weights *weights[BRAID_SERVE_INSTANCES];
   braid_serve_port inputs[BRAID_SERVE_PORTS], outputs[BRAID_SERVE_PORTS];
   size_t input_count, output_count;

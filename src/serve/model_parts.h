@@ -1,4 +1,5 @@
-/* What the files of a served model share: model.c (loading, ports), model_plan.c (plans and runs), model_trial.c. */
+/* What the files of a served model share: model.c (loading, ports), model_plan.c (plans and runs), model_trial.c,
+ * card/model_card.c (packages on a card). */
 #ifndef BRAID_SERVE_MODEL_PARTS_H
 #define BRAID_SERVE_MODEL_PARTS_H
 
@@ -23,5 +24,11 @@ void braid_serve_plan_measure(braid_serve_plan *plan, double ns);
 
 /* Plans and prepares what the ports say of all inputs, measures it, and finds out whether rows may share a run. */
 braid_status braid_serve_model_try(braid_serve_model *model);
+/* Takes what the graph holds, or the file, for the model's card, and tries it. */
+braid_status braid_serve_model_card(braid_serve_model *model);
+/* Whether nobody waits for the run any more. */
+bool braid_serve_is_abandoned(const braid_serve_request *requests, const int *stop);
+/* The verdict of a request whose run ended so, at request->ended_ns. */
+void braid_serve_judge(braid_serve_request *request, braid_status status, const char *detail, const int *stop);
 
 #endif

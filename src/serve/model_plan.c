@@ -265,8 +265,7 @@ static void scatter(const braid_serve_model *model, const braid_serve_plan *plan
   }
 }
 
-/* Whether nobody waits for the run any more. */
-static bool is_abandoned(const braid_serve_request *requests, const int *stop) {
+bool braid_serve_is_abandoned(const braid_serve_request *requests, const int *stop) {
   if (__atomic_load_n(stop, __ATOMIC_ACQUIRE)) return true;
   int64_t now = braid_now_ns();
   for (const braid_serve_request *request = requests; request; request = request->next) {
@@ -284,7 +283,7 @@ static braid_status run_watched(braid_execution *execution, const void *const *i
   for (;;) {
     braid_status status = braid_execution_wait(execution, kSlice);
     if (status != BRAID_TIMEOUT) return status;
-    if (cancelled || !is_abandoned(requests, stop)) continue;
+    if (cancelled || !braid_serve_is_abandoned(requests, stop)) continue;
     braid_execution_cancel(execution);
     cancelled = true;
   }
@@ -295,7 +294,7 @@ static bool is_theirs(braid_status status) {
   return status == BRAID_OUT_OF_RANGE || status == BRAID_INVALID_ARGUMENT || status == BRAID_NOT_FINITE;
 }
 
-static void judge(braid_serve_request *request, braid_status status, const char *detail, const int *stop) {
+void braid_serve_judge(braid_serve_request *request, braid_status status, const char *detail, const int *stop) {
   if (status == BRAID_OK) {
     request->verdict = BRAID_SERVE_DONE;
   } else if (status != BRAID_CANCELLED) {
@@ -375,7 +374,7 @@ bool braid_serve_plan_run(braid_serve_model *model, braid_serve_plan *plan, size
   for (braid_serve_request *request = requests; request; request = request->next) {
     request->ended_ns = ended;
     request->batch = plan->batch;
-    if (request->verdict == BRAID_SERVE_DONE) judge(request, status, detail, stop);
+    if (request->verdict == BRAID_SERVE_DONE) braid_serve_judge(request, status, detail, stop);
   }
   return true;
 }

@@ -69,6 +69,21 @@ braid_serve_verdict braid_serve_refuse(braid_serve_request *request, braid_serve
   return request->verdict = verdict;
 }
 
+static void add_cores(const braid_serve_why *why, char *out, size_t bytes) {
+  int used = snprintf(out, bytes, ", on %d of its %d cores beside %d other runs%s", why->cores, why->card_cores,
+                      why->running - 1, why->overdue ? ", for having waited long" : "");
+  if (used < 0 || (size_t)used >= bytes) return;
+  if (why->alone)
+    used += snprintf(out + used, bytes - (size_t)used, ", which are its tenant's alone");
+  else
+    used += snprintf(out + used, bytes - (size_t)used, ", by %.3g tokens", why->tokens);
+  if ((size_t)used >= bytes) return;
+  snprintf(out + used, bytes - (size_t)used,
+           "; %u changes of cores; %.3f ms of the card and %.3f ms for programs to it, modelled; %.1f us to compile "
+           "them, measured",
+           why->switches, why->card_ms, why->transfer_ms, why->compile_us);
+}
+
 void braid_serve_why_text(const braid_serve_why *why, int64_t waited_ns, char out[BRAID_SERVE_DETAIL]) {
   int used = snprintf(out, BRAID_SERVE_DETAIL, "%s of %zu waiting, rank %d%s, waited %.3f ms; ",
                       why->along ? "taken along with the first" : "first", why->waiting, why->rank,
@@ -76,6 +91,8 @@ void braid_serve_why_text(const braid_serve_why *why, int64_t waited_ns, char ou
   snprintf(out + used, BRAID_SERVE_DETAIL - (size_t)used,
            why->together > 1 ? "%zu requests of %lld rows run together on %s" : "%zu request of %lld rows runs on %s",
            why->together, (long long)why->rows, why->device);
+  used = (int)strlen(out);
+  if (why->card_cores && used < BRAID_SERVE_DETAIL - 1) add_cores(why, out + used, BRAID_SERVE_DETAIL - (size_t)used);
 }
 
 static size_t find_port(const braid_serve_port *ports, size_t count, const char *name) {
@@ -111,7 +128,7 @@ braid_serve_verdict braid_serve_request_input(braid_serve_request *request, cons
   for (size_t i = 0; i < request->input_count; i++)
     if (request->inputs[i].port == port)
       return braid_serve_refuse(request, BRAID_SERVE_INVALID, "input %s comes twice", expected->name);
-  if (dtype != expected->dtype)
+  if (dtype != expected->dtype && (!expected->other || dtype != expected->other))
     return braid_serve_refuse(request, BRAID_SERVE_INVALID, "input %s is of type %s, not %s", expected->name,
                               braid_serve_dtype_name(expected->dtype), braid_serve_dtype_name(dtype));
   char allowed[200], given[200];

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "braid/tensor.h"
+#include "serve/card/shared_card.h"
 
 typedef struct braid_serve_model braid_serve_model;
 typedef struct braid_serve_tenant braid_serve_tenant;
@@ -52,6 +53,15 @@ typedef struct braid_serve_why {
   bool along;         /* it was taken into the run of a more urgent one */
   bool over_share;    /* its tenant had used more than its share */
   const char *device; /* the configuration's */
+  /* --- on a card; card_cores 0: it is none --- */
+  int cores, card_cores; /* that it began with; that there are */
+  int running;           /* runs, this among them */
+  double tokens;         /* of Algorithm 1, when it began */
+  bool alone, overdue;   /* cores of its tenant alone; it was given one for having waited long */
+  unsigned switches;     /* changes of its cores while it ran */
+  double card_ms;        /* modelled: it ran */
+  double transfer_ms;    /* modelled: its programs went to the card, for each number of cores that it had */
+  double compile_us;     /* measured: of making those programs that were not kept */
 } braid_serve_why;
 
 typedef struct braid_serve_request {
@@ -76,6 +86,7 @@ typedef struct braid_serve_request {
   int64_t rows, batch; /* of this request; of the run that it was part of, with what filled it up */
   braid_serve_why why; /* it ran when it did */
   /* --- the scheduler's own --- */
+  braid_serve_card_job card;
   struct braid_serve_request *next;
   int64_t due_ns;
   bool pushed;  /* back, by a more urgent one that came later */

@@ -155,8 +155,11 @@ static bool run_rows(worker *w, braid_serve_request *requests, int64_t rows) {
   braid_serve_model *model = requests->model;
   braid_serve_plan *plan = NULL;
   bool judged = true;
-  if (braid_serve_plan_get(model, requests, model->batched ? braid_serve_model_batch(model, rows) : 1, &plan) ==
-      BRAID_SERVE_DONE) {
+  if (w->line->card) {
+    braid_serve_card_run(w->line, requests, &w->scheduler->stop);
+    __atomic_fetch_add(&model->statistics->runs, 1, __ATOMIC_RELAXED);
+  } else if (braid_serve_plan_get(model, requests, model->batched ? braid_serve_model_batch(model, rows) : 1, &plan) ==
+             BRAID_SERVE_DONE) {
     judged = braid_serve_plan_run(model, plan, w->instance, requests, &w->scheduler->stop);
     braid_serve_plan_drop(model, plan);
     __atomic_fetch_add(&model->statistics->runs, 1, __ATOMIC_RELAXED);
@@ -205,7 +208,10 @@ static braid_serve_request *begin_run(worker *w, int64_t now, int64_t *wake, bra
   }
   if (l->count) *ended = braid_serve_line_take_late(l, now);
   braid_serve_choice choice = {0};
-  if (l->count) choice = braid_serve_choose(l->numbers, l->seen_count, now, braid_serve_line_forecast, l);
+  if (l->count && l->card)
+    choice = braid_serve_line_choose_cores(l, now);
+  else if (l->count)
+    choice = braid_serve_choose(l->numbers, l->seen_count, now, braid_serve_line_forecast, l);
   *wake = choice.wake_ns;
   if (!choice.count) {
     if (braid_serve_supply_has_cap(supply)) braid_serve_supply_withdraw(supply, l->index);
@@ -221,6 +227,8 @@ static braid_serve_request *begin_run(worker *w, int64_t now, int64_t *wake, bra
   braid_serve_request *run = braid_serve_line_take(l, &choice, now);
   l->free_ns[w->instance] = now + (int64_t)span.mean_ns;
   l->load.running++;
+  l->runs_for[w->instance] = run->tenant;
+  if (l->card) braid_serve_line_begin_cores(l, run, now);
   if (l->count) pthread_cond_broadcast(&l->changed); /* what is left may be for an instance that sleeps */
   return run;
 }
@@ -242,7 +250,9 @@ static void run_together(worker *w, braid_serve_request *requests) {
   int64_t took = braid_now_ns() - began;
   pthread_mutex_lock(&l->lock);
   int64_t now = braid_now_ns();
+  if (l->card) braid_serve_line_end_cores(l, requests, took, now);
   l->free_ns[w->instance] = 0;
+  l->runs_for[w->instance] = NULL;
   l->load.running--;
   l->load.runs++;
   l->load.rows += (uint64_t)rows;
@@ -259,6 +269,13 @@ static void run_together(worker *w, braid_serve_request *requests) {
     request->next = NULL;
     request_finish(w->scheduler, request, (int64_t)((double)took * (double)request->rows / (double)(rows ? rows : 1)));
   }
+}
+
+/* Of a request that is not run, since its client has gone; a card runs one at a time. */
+static void drop_cores(braid_serve_line *l, braid_serve_request *gone) {
+  pthread_mutex_lock(&l->lock);
+  braid_serve_line_end_cores(l, gone, 0, braid_now_ns());
+  pthread_mutex_unlock(&l->lock);
 }
 
 /* The next run, or NULL: the daemon stops. The line is locked; not while requests are finished. */
@@ -279,12 +296,15 @@ static braid_serve_request *next_run(worker *w) {
     bool begun = run != NULL;
     pthread_mutex_unlock(&l->lock);
     requests_finish(w->scheduler, ended);
-    requests_finish(w->scheduler, drop_gone(&run));
+    braid_serve_request *gone = drop_gone(&run);
+    if (l->card && gone) drop_cores(l, gone);
+    requests_finish(w->scheduler, gone);
     if (run) return run;
     if (begun) give_power_back(w, 0);
     pthread_mutex_lock(&l->lock);
     if (begun) l->load.running--;
     l->free_ns[w->instance] = 0;
+    l->runs_for[w->instance] = NULL;
   }
 }
 
@@ -370,10 +390,31 @@ void braid_serve_scheduler_destroy(braid_serve_scheduler *scheduler) {
 
 /* --- instances for a tenant alone ----------------------------------------------------------------------------------
  */
+/* Beside those of the configuration a tenant may ask for its share of a public card's cores. */
+static braid_serve_verdict hold_cores(braid_serve_line *l, const braid_serve_tenant *tenant, size_t count,
+                                      size_t *out_held) {
+  braid_serve_card *card = l->card;
+  braid_serve_verdict verdict = BRAID_SERVE_DONE;
+  pthread_mutex_lock(&l->lock);
+  double most = floor(tenant->config->share * card->cores + 1e-9);
+  double asked = braid_serve_card_held(card, tenant) - (double)tenant->config->cores;
+  if (card->elastic)
+    verdict = BRAID_SERVE_INVALID;
+  else if (asked + (double)count > most)
+    verdict = BRAID_SERVE_OVER_QUOTA;
+  else if (!braid_serve_card_hold(card, tenant, (int)count))
+    verdict = BRAID_SERVE_UNAVAILABLE;
+  *out_held = (size_t)braid_serve_card_held(card, NULL);
+  pthread_cond_broadcast(&l->changed);
+  pthread_mutex_unlock(&l->lock);
+  return verdict;
+}
+
 braid_serve_verdict braid_serve_hold(braid_serve_scheduler *scheduler, size_t device, const braid_serve_tenant *tenant,
                                      size_t count, size_t *out_held) {
   braid_serve_line *l = &scheduler->lines[device];
   size_t instances = l->device->instance_count, own = 0;
+  if (l->card) return hold_cores(l, tenant, count, out_held);
   pthread_mutex_lock(&l->lock);
   for (size_t i = 0; i < instances; i++) own += l->holders[i] == tenant;
   size_t most = (size_t)(tenant->config->share * (double)instances + 1e-9);
@@ -396,7 +437,8 @@ void braid_serve_unhold(braid_serve_scheduler *scheduler, size_t device, const b
                         size_t count) {
   braid_serve_line *l = &scheduler->lines[device];
   pthread_mutex_lock(&l->lock);
-  for (size_t i = 0; i < l->device->instance_count && count; i++) {
+  if (l->card) braid_serve_card_unhold(l->card, tenant, (int)count);
+  for (size_t i = 0; i < l->device->instance_count && count && !l->card; i++) {
     if (l->holders[i] != tenant) continue;
     l->holders[i] = NULL;
     l->holds--;
@@ -404,6 +446,16 @@ void braid_serve_unhold(braid_serve_scheduler *scheduler, size_t device, const b
   }
   pthread_cond_broadcast(&l->changed);
   pthread_mutex_unlock(&l->lock);
+}
+
+bool braid_serve_look_at_card(braid_serve_scheduler *scheduler, size_t device,
+                              void (*look)(braid_serve_card *card, void *context), void *context) {
+  braid_serve_line *l = &scheduler->lines[device];
+  if (!l->card) return false;
+  pthread_mutex_lock(&l->lock);
+  look(l->card, context);
+  pthread_mutex_unlock(&l->lock);
+  return true;
 }
 
 braid_serve_load braid_serve_scheduler_load(braid_serve_scheduler *scheduler, size_t device) {

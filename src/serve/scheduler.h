@@ -26,9 +26,14 @@ braid_status braid_serve_scheduler_create(braid_serve_device *devices, size_t de
 void braid_serve_scheduler_end(braid_serve_scheduler *scheduler, int64_t grace_ns);
 /* Ends it, if that has not been done. When no front end knows it any more. */
 void braid_serve_scheduler_destroy(braid_serve_scheduler *scheduler);
+/* The line's view of a card under its lock: `look` is called with the card, which is locked meanwhile. False: the
+ * device is none. */
+bool braid_serve_look_at_card(braid_serve_scheduler *scheduler, size_t device,
+                              void (*look)(braid_serve_card *card, void *context), void *context);
 /* Gives `count` instances of a device to a tenant alone: their threads run only its requests from now on, beside what
  * others of its requests get elsewhere. OVER_QUOTA: it would hold more than its share of the instances, rounded down.
- * UNAVAILABLE: one that nobody holds would not be left. *out_held: held by all tenants, after this. */
+ * UNAVAILABLE: one that nobody holds would not be left. Of a public card the same of cores, beside those of the
+ * configuration; of these all may be held. INVALID: a private card. *out_held: held by all tenants, after this. */
 braid_serve_verdict braid_serve_hold(braid_serve_scheduler *scheduler, size_t device, const braid_serve_tenant *tenant,
                                      size_t count, size_t *out_held);
 void braid_serve_unhold(braid_serve_scheduler *scheduler, size_t device, const braid_serve_tenant *tenant,

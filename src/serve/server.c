@@ -18,6 +18,24 @@ static braid_status open_devices(braid_server *server) {
   return BRAID_OK;
 }
 
+/* Tenants' own cores of public cards. */
+static braid_status give_cores(braid_server *server) {
+  for (size_t d = 0; d < server->device_count; d++) {
+    braid_serve_card *card = server->devices[d].card;
+    for (size_t t = 0; card && !card->elastic && t < server->tenant_count; t++) {
+      const braid_serve_tenant_config *tenant = server->tenants[t].config;
+      if (!tenant->cores || braid_serve_card_hold(card, &server->tenants[t], (int)tenant->cores)) continue;
+      int held = braid_serve_card_held(card, NULL);
+      return braid_fail(BRAID_INVALID_ARGUMENT,
+                        "tenant %s is to have %lld cores of %s, which has %d, for at most %d tenants; those before it "
+                        "have %d",
+                        tenant->name, (long long)tenant->cores, server->devices[d].config->name, card->cores,
+                        card->runs, held);
+    }
+  }
+  return BRAID_OK;
+}
+
 static int chosen_port(int given, int64_t configured) {
   return given < 0 ? 0 : given ? given : (int)configured;
 }
@@ -77,6 +95,7 @@ static braid_status open_server(const braid_server_options *options, braid_serve
   BRAID_TRY(check_wire(server));
   BRAID_TRY(open_devices(server));
   BRAID_TRY(braid_serve_tenants_create(server->config, &server->tenants, &server->tenant_count));
+  BRAID_TRY(give_cores(server));
   BRAID_TRY(braid_serve_regions_create(&server->regions));
   BRAID_TRY(braid_serve_supply_create(server->config, server->devices, server->device_count, &server->supply));
   BRAID_TRY(braid_serve_harvest_create(server->supply, &server->harvest));

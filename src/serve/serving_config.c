@@ -6,6 +6,7 @@
 
 #include "base/file.h"
 #include "base/try.h"
+#include "braid/overlay.h"
 #include "device/yaml.h"
 
 enum { kMost = 256, kText = 4096, kName = 100, kAddress = 260 };
@@ -22,6 +23,7 @@ static const cyaml_strval_t kFlags[] = {{"false", 0}, {"no", 0}, {"off", 0}, {"t
 static const cyaml_schema_field_t kDeviceFields[] = {
     CYAML_FIELD_STRING_PTR("name", CYAML_FLAG_POINTER, braid_serve_device_config, name, 1, kName),
     TEXT(braid_serve_device_config, device, 1, kText),
+    TEXT(braid_serve_device_config, cores, 1, kName),
     INTEGER(braid_serve_device_config, threads),
     INTEGER(braid_serve_device_config, instances),
     NUMBER(braid_serve_device_config, idle_watts),
@@ -56,6 +58,7 @@ static const cyaml_schema_field_t kTenantFields[] = {
     NUMBER(braid_serve_tenant_config, share),
     INTEGER(braid_serve_tenant_config, max_requests),
     INTEGER(braid_serve_tenant_config, max_bytes),
+    INTEGER(braid_serve_tenant_config, cores),
     NUMBER(braid_serve_tenant_config, rate),
     TEXT(braid_serve_tenant_config, models, 1, kText),
     TEXT(braid_serve_tenant_config, shared_memory, 1, kName),
@@ -141,6 +144,27 @@ static braid_status check_name(const char *name) {
                     "the name \"%s\": expected letters, digits, '_', '-' and '.', which is not first", name);
 }
 
+/* A card: what it says of CPUs would mean nothing. */
+static braid_status check_card(const braid_serve_device_config *device, unsigned index, place *at) {
+  set_place(at, "devices", index, "cores");
+  if (strcmp(device->cores, "private") != 0 && strcmp(device->cores, "public") != 0)
+    return braid_fail(BRAID_INVALID_FILE, "cores is %.100s, expected private or public", device->cores);
+  set_place(at, "devices", index, "device");
+  if (strncmp(device->device, "overlay", 7) != 0 || (device->device[7] && device->device[7] != ':'))
+    return braid_fail(BRAID_INVALID_FILE,
+                      "device %s has cores to share, so that it is a card: expected \"overlay\" or "
+                      "\"overlay:design=NAME\", not \"%.100s\"",
+                      device->name, device->device);
+  set_place(at, "devices", index, "instances");
+  if (device->instances > 1)
+    return braid_fail(BRAID_INVALID_FILE, "instances is %lld: runs of a card share its cores, as many as there are",
+                      (long long)device->instances);
+  set_place(at, "devices", index, "threads");
+  if (device->threads)
+    return braid_fail(BRAID_INVALID_FILE, "threads is %lld: a card has none", (long long)device->threads);
+  return BRAID_OK;
+}
+
 static braid_status check_devices(const braid_serve_config *config, place *at) {
   for (unsigned i = 0; i < config->devices_count; i++) {
     const braid_serve_device_config *device = &config->devices[i];
@@ -149,6 +173,7 @@ static braid_status check_devices(const braid_serve_config *config, place *at) {
     for (unsigned k = 0; k < i; k++)
       if (strcmp(config->devices[k].name, device->name) == 0)
         return braid_fail(BRAID_INVALID_FILE, "there are two devices named %s", device->name);
+    if (device->cores) BRAID_TRY(check_card(device, i, at));
     set_place(at, "devices", i, "threads");
     BRAID_TRY(check_range(device->threads, "threads", 4096));
     set_place(at, "devices", i, "instances");
@@ -212,6 +237,12 @@ static braid_status check_token(const braid_serve_config *config, unsigned index
   return BRAID_OK;
 }
 
+static bool has_public_card(const braid_serve_config *config) {
+  for (unsigned i = 0; i < config->devices_count; i++)
+    if (config->devices[i].cores && strcmp(config->devices[i].cores, "public") == 0) return true;
+  return false;
+}
+
 static braid_status check_tenants(const braid_serve_config *config, place *at) {
   double shares = 0;
   for (unsigned i = 0; i < config->tenants_count; i++) {
@@ -233,6 +264,11 @@ static braid_status check_tenants(const braid_serve_config *config, place *at) {
     BRAID_TRY(check_number(tenant->rate, "rate", 1e9));
     set_place(at, "tenants", i, "share");
     BRAID_TRY(check_number(tenant->share, "share", 1));
+    set_place(at, "tenants", i, "cores");
+    BRAID_TRY(check_range(tenant->cores, "cores", BRAID_OVERLAY_MOST_CORES));
+    if (tenant->cores && !has_public_card(config))
+      return braid_fail(BRAID_INVALID_FILE, "cores is %lld, and no device has cores: public", (long long)tenant->cores);
+    set_place(at, "tenants", i, "share");
     shares += tenant->share;
     if (shares > 1 + 1e-9) return braid_fail(BRAID_INVALID_FILE, "the shares of the tenants are %g together", shares);
   }

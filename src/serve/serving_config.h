@@ -10,8 +10,10 @@
 
 typedef struct braid_serve_device_config {
   char *name;
-  char *device;      /* device specs, as for --device; the first is preferred */
-  int64_t threads;   /* CPU threads of an instance; 0: as many as there are */
+  char *device;    /* device specs, as for --device; the first is preferred */
+  int64_t threads; /* CPU threads of an instance; 0: as many as there are */
+  char *cores;     /* the device is a card of the overlay: "private": its runs share its cores; "public": a tenant's are
+                      its alone; NULL: it is none */
   int64_t instances; /* runs side by side, each with weights of its own; 0: 1 */
   double idle_watts; /* of the device doing nothing, and what a run adds; 0: nobody says */
   double run_watts;
@@ -39,6 +41,7 @@ typedef struct braid_serve_tenant_config {
   double share;         /* of a device's time while others want it, 0 to 1; 0: equal parts of what is left */
   int64_t max_requests; /* in flight; 0: 256 */
   int64_t max_bytes;    /* in flight; 0: 256 MiB */
+  int64_t cores;        /* of each public card, for it alone; 0: none but those that it asks for */
   double rate;          /* requests a second; 0: no limit */
   char *models;         /* patterns separated by spaces; NULL: "*" */
   char *shared_memory;  /* prefix of the keys that it may register; NULL: none */

@@ -72,6 +72,7 @@ static void *sample(void *context) {
 static void find_sensors(braid_serve_supply *supply, size_t device_count) {
   for (size_t i = 0; i < device_count; i++) {
     const braid_machine *machine = supply->devices[i].machines[0];
+    if (!machine) continue; /* a card, which is modelled */
     for (size_t k = 0; k < machine->device_count && supply->sensor_count < BRAID_SERVE_POWER_LINES; k++) {
       sensor s = {.device = machine->devices[k].device};
       bool known = braid_device_get_info(s.device)->modelled;

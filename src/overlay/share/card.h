@@ -89,9 +89,13 @@ BRAID_MUST_CHECK braid_status braid_share_run(const braid_share_card *card, cons
 /* check.c: what braid_share_run checks first. */
 BRAID_MUST_CHECK braid_status braid_share_check(const braid_share_card *card);
 
-/* What a context used, as Linux's accel drivers print it in fdinfo (Documentation/gpu/drm-usage-stats.rst): keys of the
- * standard for engine "core", and our own with the driver's name before them. `clock_mhz` > 0 of the design: cycles are
- * seconds times it. Returns the length without the NUL, as snprintf does. */
+/* What a client used in so many seconds of a card's life, as Linux's accel drivers print it in fdinfo
+ * (Documentation/gpu/drm-usage-stats.rst): keys of the standard for engine "core", and our own with the driver's name
+ * before them. `clock_mhz` > 0 of the design: cycles are seconds times it. Returns the length without the NUL, as
+ * snprintf does. */
+int braid_share_fdinfo_of(size_t client, int cores, double priority, const braid_share_counters *counters,
+                          double seconds, double clock_mhz, char *text, size_t bytes);
+/* The same of a context of a card that was run. */
 int braid_share_fdinfo(const braid_share_card *card, size_t context, const braid_share_counters *counters,
                        const braid_share_totals *totals, double clock_mhz, char *text, size_t bytes);
 

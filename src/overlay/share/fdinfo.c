@@ -4,9 +4,8 @@
 
 #include "overlay/share/card.h"
 
-int braid_share_fdinfo(const braid_share_card *card, size_t context, const braid_share_counters *counters,
-                       const braid_share_totals *totals, double clock_mhz, char *text, size_t bytes) {
-  const braid_share_counters *c = &counters[context];
+int braid_share_fdinfo_of(size_t client, int cores, double priority, const braid_share_counters *c, double seconds,
+                          double clock_mhz, char *text, size_t bytes) {
   double hertz = clock_mhz * 1e6;
   return snprintf(text, bytes,
                   "drm-driver:\tbraid-overlay\n"
@@ -23,8 +22,13 @@ int braid_share_fdinfo(const braid_share_card *card, size_t context, const braid
                   "braid-overlay-preemptions:\t%" PRIu64 "\n"
                   "braid-overlay-errors:\t%" PRIu64 "\n"
                   "braid-overlay-time-outs:\t%" PRIu64 "\n",
-                  context, (uint64_t)(c->core_seconds * 1e9), card->cores, (uint64_t)(c->core_seconds * hertz),
-                  (uint64_t)(totals->seconds * hertz), (uint64_t)hertz, card->contexts[context].priority,
-                  c->command_submissions, c->command_completions, c->migrations, c->preemptions, c->errors,
-                  c->time_outs);
+                  client, (uint64_t)(c->core_seconds * 1e9), cores, (uint64_t)(c->core_seconds * hertz),
+                  (uint64_t)(seconds * hertz), (uint64_t)hertz, priority, c->command_submissions,
+                  c->command_completions, c->migrations, c->preemptions, c->errors, c->time_outs);
+}
+
+int braid_share_fdinfo(const braid_share_card *card, size_t context, const braid_share_counters *counters,
+                       const braid_share_totals *totals, double clock_mhz, char *text, size_t bytes) {
+  return braid_share_fdinfo_of(context, card->cores, card->contexts[context].priority, &counters[context],
+                               totals->seconds, clock_mhz, text, bytes);
 }

@@ -47,7 +47,8 @@ typedef struct braid_share_job {
   double *kept;             /* BRAID_SHARE_KEPT numbers of the policy's own, 0 when the job arrives */
 } braid_share_job;
 
-enum { BRAID_SHARE_KEPT = 2 };
+/* Policies with tokens keep them, and up to what was waited they have counted, in these. */
+enum { BRAID_SHARE_TOKENS, BRAID_SHARE_WAITED, BRAID_SHARE_KEPT };
 
 typedef struct braid_share_view {
   double now; /* seconds */

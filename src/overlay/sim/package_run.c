@@ -1,11 +1,12 @@
 /* What a package computes, as braid/overlay.h has it. */
+#include "overlay/sim/package_run.h"
+
 #include <math.h>
 #include <string.h>
 
 #include "base/try.h"
 #include "overlay/compiler/dynamic.h"
 #include "overlay/recurrent/rnn_ports.h"
-#include "overlay/sim/functional.h"
 #include "overlay/sim/package_time.h"
 
 /* --- results -------------------------------------------------------------------------------------------------------
@@ -49,8 +50,8 @@ static void find_segments(const braid_overlay_image *image, uint8_t *out[BRAID_P
   for (int s = 0; s < BRAID_PACKAGE_SEGMENTS; s++) out[s] = image->ddr + image->segments[s].first;
 }
 
-static braid_status put_input(const braid_package *package, size_t index, const braid_tensor *tensor,
-                              const braid_overlay_image *image) {
+braid_status braid_package_put_input(const braid_package *package, size_t index, const braid_tensor *tensor,
+                                     const braid_overlay_image *image) {
   uint8_t *segments[BRAID_PACKAGE_SEGMENTS];
   find_segments(image, segments);
   if (package->rnn) return braid_rnn_put_input(package->rnn, index, tensor, segments);
@@ -78,8 +79,8 @@ static braid_status put_input(const braid_package *package, size_t index, const 
   return BRAID_OK;
 }
 
-static braid_status get_output(const braid_package *package, size_t index, const braid_overlay_image *image,
-                               const braid_allocator *allocator, braid_tensor **out) {
+braid_status braid_package_get_output(const braid_package *package, size_t index, const braid_overlay_image *image,
+                                      const braid_allocator *allocator, braid_tensor **out) {
   uint8_t *segments[BRAID_PACKAGE_SEGMENTS];
   find_segments(image, segments);
   if (package->rnn) return braid_rnn_get_output(package->rnn, index, segments, allocator, out);
@@ -103,19 +104,26 @@ static braid_status get_output(const braid_package *package, size_t index, const
   return BRAID_OK;
 }
 
-/* Memory of the task: what it is to find there, the rest 0. */
-static braid_status make_image(const braid_package *package, braid_tensor *const *inputs, braid_overlay_image *image) {
+braid_status braid_package_make_image(const braid_package *package, const braid_allocator *allocator,
+                                      braid_overlay_image *image) {
+  *image = (braid_overlay_image){0};
   for (int s = 0; s < BRAID_PACKAGE_SEGMENTS; s++) {
     bool read_only = s == BRAID_SEGMENT_CONSTANTS || s == BRAID_SEGMENT_INPUTS;
     image->segments[s] = (braid_overlay_segment){image->bytes, (uint64_t)package->bytes[s], read_only};
     image->bytes += (uint64_t)package->bytes[s];
   }
-  image->ddr = braid_zalloc_array(NULL, image->bytes + 1, 1);
-  if (!image->ddr) return BRAID_NO_MEMORY;
+  image->ddr = braid_zalloc_array(allocator, image->bytes + 1, 1);
+  if (!image->ddr)
+    return braid_fail(BRAID_NO_MEMORY, "no memory for %llu bytes of the card's", (unsigned long long)image->bytes);
   if (package->bytes[BRAID_SEGMENT_CONSTANTS])
     memcpy(image->ddr, package->constants, (size_t)package->bytes[BRAID_SEGMENT_CONSTANTS]);
+  return BRAID_OK;
+}
+
+static braid_status put_inputs(const braid_package *package, braid_tensor *const *inputs,
+                               const braid_overlay_image *image) {
   size_t count = braid_overlay_package_port_count(package, false);
-  for (size_t i = 0; i < count; i++) BRAID_TRY(put_input(package, i, inputs[i], image));
+  for (size_t i = 0; i < count; i++) BRAID_TRY(braid_package_put_input(package, i, inputs[i], image));
   return BRAID_OK;
 }
 
@@ -142,10 +150,11 @@ braid_status braid_overlay_run(const braid_overlay_package *package, const braid
   size_t count = braid_overlay_package_port_count(package, true);
   for (size_t o = 0; o < count; o++) outputs[o] = NULL;
   BRAID_TRY(braid_package_fits(package, design, cores));
-  braid_status status = make_image(package, inputs, &image);
+  braid_status status = braid_package_make_image(package, NULL, &image);
+  if (status == BRAID_OK) status = put_inputs(package, inputs, &image);
   if (status == BRAID_OK) status = compute(package, design, cores, options, &image);
   for (size_t o = 0; status == BRAID_OK && o < count; o++)
-    status = get_output(package, o, &image, allocator, &outputs[o]);
+    status = braid_package_get_output(package, o, &image, allocator, &outputs[o]);
   for (size_t o = 0; status != BRAID_OK && o < count; o++) {
     braid_tensor_release(outputs[o]);
     outputs[o] = NULL;

@@ -5,7 +5,7 @@
  * What it decides, in this order: replicas whose nodes are lost or that have no place any more go; every model has at
  * least `least` replicas, and so many that its load is met with no node busier than `most_busy`; the sum of what all
  * nodes draw at most stays within the cap, whatever they run; of the placements that do, one of little energy
- * (it is a heuristic: placement_policy_test.c holds it against the optimum); and of those, one that moves little.
+ * (it is a heuristic: placement_optimum_test.c holds it against the optimum); and of those, one that moves little.
  * What is there stays where it is unless that is worth it: a node that comes back attracts nothing by itself, and a
  * node is emptied only where what that saves within `horizon_s` is more than what the loads cost that it takes. */
 #ifndef BRAID_SERVE_CLUSTER_PLACEMENT_POLICY_H

@@ -83,6 +83,10 @@ void braid_http_metrics(braid_http_call *call);
 void braid_http_decisions(braid_http_call *call);
 void braid_http_page(braid_http_call *call);
 void braid_http_status(braid_http_call *call);
+/* Of cards: their part of the status and of the metrics, and tenants' counters as fdinfo (cards.c). */
+void braid_http_add_cards(braid_http_call *call);
+void braid_http_add_card_metrics(braid_http_call *call);
+void braid_http_fdinfo(braid_http_call *call);
 /* action: "status", "register", "unregister"; `region` NULL: all. */
 void braid_http_shared_memory(braid_http_call *call, const char *region, const char *action);
 

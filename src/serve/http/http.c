@@ -186,6 +186,8 @@ static void route(braid_http_call *call) {
     braid_http_metrics(call);
   else if (count == 3 && is(parts[0], "v2") && is(parts[1], "braid") && is(parts[2], "decisions") && !post)
     braid_http_decisions(call);
+  else if (count == 3 && is(parts[0], "v2") && is(parts[1], "braid") && is(parts[2], "fdinfo") && !post)
+    braid_http_fdinfo(call);
   else
     braid_http_refuse(call, BRAID_SERVE_UNKNOWN, "there is nothing at %.200s", call->path);
 }

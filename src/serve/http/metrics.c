@@ -132,6 +132,7 @@ void braid_http_metrics(braid_http_call *call) {
   add_models(call);
   add_tenants(call);
   add_power(call);
+  braid_http_add_card_metrics(call);
   if (call->tenant->config->admin) add_trainings(call);
   metric_describe(text, "braid_device_busy_ratio", "gauge",
                   "Part of the last second that a device was in use, measured");

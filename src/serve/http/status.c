@@ -129,6 +129,8 @@ void braid_http_status(braid_http_call *call) {
   braid_text_printf(&call->text, "{\"version\":\"%s\",\"ready\":%s,\"devices\":[", BRAID_VERSION,
                     braid_server_is_ready(call->server) ? "true" : "false");
   add_devices(call);
+  braid_text_add(&call->text, "],\"cards\":[");
+  braid_http_add_cards(call);
   braid_text_add(&call->text, "],\"tenants\":[");
   add_tenants(call);
   braid_text_add(&call->text, "],\"models\":[");

@@ -1,5 +1,5 @@
-/* Cores that a client asks for: instances of a device, for its tenant alone until it gives them back or its connection
- * ends. The daemon has no cores of the overlay to give, and says so. */
+/* Cores that a client asks for, for its tenant alone until it gives them back or its connection ends: of a public card
+ * of the overlay, or, of a device that is no card, instances, which the answer says. */
 #include <stdio.h>
 #include <string.h>
 
@@ -12,11 +12,43 @@ static void put_grant(wire_connection *c, const braid_wire_header *header, braid
   braid_wire_answer_send(c, writer);
 }
 
-static braid_serve_verdict give_instances(wire_connection *c, size_t device, uint32_t count, braid_wire_grant *grant,
-                                          char *detail) {
+static void tell_cores(const braid_serve_device *d, const char *tenant, braid_serve_verdict verdict, uint32_t count,
+                       size_t held, char *detail) {
+  const char *name = d->config->name;
+  int cores = d->card->cores;
+  if (verdict == BRAID_SERVE_DONE)
+    snprintf(detail, BRAID_WIRE_DETAIL, "%u of %d cores of card %s for tenant %s alone; %zu are held", count, cores,
+             name, tenant, held);
+  else if (verdict == BRAID_SERVE_INVALID)
+    snprintf(detail, BRAID_WIRE_DETAIL,
+             "card %s shares its %d cores among all runs (cores: private): none are for one tenant", name, cores);
+  else
+    snprintf(detail, BRAID_WIRE_DETAIL, "card %s has %d cores, of which %zu are held: %u %s tenant %s", name, cores,
+             held, count, verdict == BRAID_SERVE_OVER_QUOTA ? "more are over the share of" : "cannot be given now to",
+             tenant);
+}
+
+static void tell_instances(const braid_serve_device *d, const char *tenant, braid_serve_verdict verdict, uint32_t count,
+                           size_t held, char *detail) {
+  const char *name = d->config->name;
+  if (verdict == BRAID_SERVE_DONE)
+    snprintf(detail, BRAID_WIRE_DETAIL,
+             "%u of %zu instances of device %s for tenant %s alone; the device has no cores of the overlay", count,
+             d->instance_count, name, tenant);
+  else
+    snprintf(detail, BRAID_WIRE_DETAIL,
+             verdict == BRAID_SERVE_OVER_QUOTA
+                 ? "device %s has %zu instances, of which %zu are held; %u more are over the share of tenant %s; "
+                   "the device has no cores of the overlay"
+                 : "device %s has %zu instances, of which %zu are held and one stays for all: %u cannot be given to "
+                   "tenant %s; the device has no cores of the overlay",
+             name, d->instance_count, held, count, tenant);
+}
+
+static braid_serve_verdict give_cores(wire_connection *c, size_t device, uint32_t count, braid_wire_grant *grant,
+                                      char *detail) {
   braid_server *server = c->wire->server;
   const braid_serve_device *d = &server->devices[device];
-  const char *name = d->config->name, *tenant = c->tenant->config->name;
   size_t held;
   wire_grant *kept = braid_zalloc(NULL, sizeof *kept);
   if (!kept) {
@@ -25,24 +57,16 @@ static braid_serve_verdict give_instances(wire_connection *c, size_t device, uin
   }
   braid_serve_verdict verdict = braid_serve_hold(server->scheduler, device, c->tenant, count, &held);
   grant->held = (uint32_t)held;
+  (d->card ? tell_cores : tell_instances)(d, c->tenant->config->name, verdict, count, held, detail);
   if (verdict != BRAID_SERVE_DONE) {
     braid_free(NULL, kept);
-    snprintf(detail, BRAID_WIRE_DETAIL,
-             verdict == BRAID_SERVE_OVER_QUOTA
-                 ? "device %s has %zu instances, of which %zu are held; %u more are over the share of tenant %s; "
-                   "the device has no cores of the overlay"
-                 : "device %s has %zu instances, of which %zu are held and one stays for all: %u cannot be given to "
-                   "tenant %s; the device has no cores of the overlay",
-             name, d->instance_count, held, count, tenant);
     return verdict;
   }
   *kept = (wire_grant){c->grants, ++c->wire->handles, device, count};
   c->grants = kept;
   grant->handle = kept->handle;
   grant->granted = count;
-  snprintf(detail, BRAID_WIRE_DETAIL,
-           "%u of %zu instances of device %s for tenant %s alone; the device has no cores of the overlay", count,
-           d->instance_count, name, tenant);
+  grant->overlay_cores = d->card ? count : 0;
   return BRAID_SERVE_DONE;
 }
 
@@ -61,8 +85,9 @@ void braid_wire_cores_message(wire_connection *c, const braid_wire_header *heade
   } else if (device == server->device_count) {
     braid_wire_answer_status(c, header, BRAID_SERVE_UNKNOWN, "there is no device \"%.100s\"", cores.device);
   } else {
-    braid_wire_grant grant = {.instances = (uint32_t)server->devices[device].instance_count};
-    braid_serve_verdict verdict = give_instances(c, device, cores.count, &grant, detail);
+    const braid_serve_device *d = &server->devices[device];
+    braid_wire_grant grant = {.instances = d->card ? (uint32_t)d->card->cores : (uint32_t)d->instance_count};
+    braid_serve_verdict verdict = give_cores(c, device, cores.count, &grant, detail);
     put_grant(c, header, verdict, detail, &grant);
   }
 }

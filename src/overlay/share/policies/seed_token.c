@@ -15,7 +15,7 @@
 #include "overlay/share/allocate.h"
 #include "overlay/share/policy.h"
 
-enum { TOKENS, WAITED, SEEN = WAITED };
+enum { TOKENS = BRAID_SHARE_TOKENS, WAITED = BRAID_SHARE_WAITED, SEEN = WAITED };
 
 typedef struct shares {
   braid_demand demands[BRAID_OVERLAY_MOST_CORES]; /* of candidates, of which no more than cores have any */
