@@ -67,6 +67,7 @@ quantize="$upper|train/|quantize/|braid/quantize\.h"
     name=$(basename "$backend")
     pattern="$launch|backend/$name/"
     [ "$name" != overlay ] || pattern="$pattern|overlay/|braid/overlay\.h" # the device that src/overlay simulates
+    [ "$name" != remote ] || pattern="$pattern|serve/wire/wire_format\.h|braid/remote\.h" # the daemon's protocol, on libc alone
     [ "$name" != manycore ] || pattern="$pattern|backend/cpu/|braid/manycore\.h" # its management core is a CPU
     check "$(sources "src/backend/$name")" "$pattern"
   done

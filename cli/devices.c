@@ -11,6 +11,7 @@ static const char doc[] = "Lists the available devices; with --check, runs the d
                           "  braid devices --json\n"
                           "  braid devices --check cpu\n"
                           "  braid devices --check opencl0 --case MatMul --verbose\n"
+                          "  braid devices --check remote:gpuhost:8002/gpu\n"
                           "  braid devices --platform split.yaml --check fpga0.1\n";
 
 typedef struct options {

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "braid/remote.h"
 #include "cli.h"
 
 static const struct {
@@ -85,6 +86,10 @@ int main(int argc, char **argv) {
   prepare_environment(argv);
   keep_memory();
   (void)signal(SIGXFSZ, SIG_IGN); /* a file that reaches a limit is an error of writing, with a sentence */
+  if (braid_remote_set_token(getenv("BRAID_TOKEN")) != BRAID_OK) {
+    fprintf(stderr, "braid: BRAID_TOKEN: %s\n", braid_error_detail());
+    return CLI_USAGE;
+  }
   cli_fit_terminal(cli_wants_json(argc, argv));
   argp_err_exit_status = CLI_USAGE;
   if (argc < 2) {

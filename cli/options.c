@@ -150,7 +150,9 @@ static error_t parse_place(int key, char *argument, struct argp_state *state) {
 
 static const struct argp_option place_options[] = {
     {"device", 'd', "SPEC", 0,
-     "Devices to run on, as listed by `braid devices`, separated by spaces; the first is preferred", 80},
+     "Devices to run on, as listed by `braid devices` or remote:HOST:PORT/NAME of a daemon, separated by spaces; the "
+     "first is preferred",
+     80},
     {"place", KEY_PLACE, "LIST", 0,
      "Place nodes on devices: pattern=device,... (patterns of node names, with * and ?), \"auto\" to schedule by "
      "cost, \"ordered\" to start them in the order of the list",

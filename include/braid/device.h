@@ -394,6 +394,9 @@ typedef struct braid_backend {
    * NULL: none, they copy. It is valid until close. The runtime gives these nodes to a queue of their own where the
    * device has two or more, so that they run beside its other kernels. [no kernel of the device is an AllReduce] */
   void (*set_group)(void *device, struct braid_group *group);
+  /* Whether its devices are named by their options and not listed by enumerate: the backend's own name opens device 0,
+   * whatever its options say ("remote:HOST:PORT/NAME"). [no] */
+  bool addressed;
 } braid_backend;
 
 /* --- registry ------------------------------------------------------------------------------------------------------

@@ -292,6 +292,10 @@ static braid_status find_listed(const braid_registry *registry, const char *name
   for (size_t i = 0; i < registry->count; i++) {
     const braid_backend *backend = registry->backends[i];
     size_t count = 0;
+    if (backend->addressed && strcmp(backend->name, name) == 0) {
+      *out = (place){backend, 0};
+      return BRAID_OK;
+    }
     if (backend->enumerate(NULL, 0, &count) != BRAID_OK || !count) continue;
     braid_device_info *infos = braid_zalloc_array(registry->allocator, count, sizeof *infos);
     if (!infos) return BRAID_NO_MEMORY;

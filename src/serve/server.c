@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/try.h"
+#include "serve/remote/remote.h"
 
 static braid_status open_devices(braid_server *server) {
   const braid_serve_config *config = server->config;
@@ -106,7 +107,10 @@ static braid_status open_server(const braid_server_options *options, braid_serve
   if (server->config->cluster) BRAID_TRY(braid_serve_cluster_create(server, &server->cluster));
   BRAID_TRY(braid_serve_http_start(server, &server->http));
   if (options->grpc_port || server->config->grpc_port) BRAID_TRY(braid_serve_grpc_start(server, &server->grpc));
-  if (server->socket || server->wire_port >= 0) BRAID_TRY(braid_serve_wire_start(server, &server->wire));
+  if (server->socket || server->wire_port >= 0) {
+    BRAID_TRY(braid_serve_remote_start(server, &server->remote));
+    BRAID_TRY(braid_serve_wire_start(server, &server->wire));
+  }
   if (server->config->cluster) BRAID_TRY(braid_serve_cluster_start(server->cluster));
   return BRAID_OK;
 }
@@ -178,6 +182,7 @@ void braid_server_destroy(braid_server *server, int64_t grace_ns) {
   braid_serve_http_stop(server->http);
   braid_serve_wire_stop(server->wire);
   braid_serve_cluster_destroy(server->cluster);
+  braid_serve_remote_stop(server->remote);
   braid_serve_scheduler_destroy(server->scheduler); /* calls that came late have asked it until now */
   braid_serve_harvest_destroy(server->harvest);
   braid_serve_supply_destroy(server->supply);

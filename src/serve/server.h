@@ -24,13 +24,14 @@ struct braid_server {
   braid_serve_scheduler *scheduler;
   braid_serve_regions *regions;
   struct braid_serve_http *http;
-  struct braid_serve_grpc *grpc; /* NULL: none */
-  struct braid_serve_wire *wire; /* NULL: none */
-  braid_serve_cluster *cluster;  /* NULL: the daemon is alone */
-  const char *socket;            /* path to listen on, read when the front end starts; NULL: none */
-  int wire_port;                 /* to listen on; 0: any; -1: none */
-  int ports[2];                  /* to listen on, HTTP and gRPC; 0: any */
-  int stopping;                  /* atomic */
+  struct braid_serve_grpc *grpc;     /* NULL: none */
+  struct braid_serve_wire *wire;     /* NULL: none */
+  struct braid_serve_remote *remote; /* sessions of remote devices; NULL: none, where `wire` is none */
+  braid_serve_cluster *cluster;      /* NULL: the daemon is alone */
+  const char *socket;                /* path to listen on, read when the front end starts; NULL: none */
+  int wire_port;                     /* to listen on; 0: any; -1: none */
+  int ports[2];                      /* to listen on, HTTP and gRPC; 0: any */
+  int stopping;                      /* atomic */
 };
 
 /* A request of a tenant for a model: FORBIDDEN, UNKNOWN or UNAVAILABLE with their sentence in `detail` (of

@@ -28,6 +28,7 @@ static const cyaml_schema_field_t kDeviceFields[] = {
     INTEGER(braid_serve_device_config, instances),
     NUMBER(braid_serve_device_config, idle_watts),
     NUMBER(braid_serve_device_config, run_watts),
+    FLAG(braid_serve_device_config, remote),
     CYAML_FIELD_END,
 };
 static const cyaml_schema_value_t kDevice = {
@@ -65,6 +66,7 @@ static const cyaml_schema_field_t kTenantFields[] = {
     FLAG(braid_serve_tenant_config, admin),
     FLAG(braid_serve_tenant_config, compile),
     FLAG(braid_serve_tenant_config, train),
+    FLAG(braid_serve_tenant_config, remote),
     CYAML_FIELD_END,
 };
 static const cyaml_schema_value_t kTenant = {

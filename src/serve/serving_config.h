@@ -17,6 +17,7 @@ typedef struct braid_serve_device_config {
   int64_t instances; /* runs side by side, each with weights of its own; 0: 1 */
   double idle_watts; /* of the device doing nothing, and what a run adds; 0: nobody says */
   double run_watts;
+  bool remote;       /* offered to tenants that may use devices from elsewhere, each opening the first one anew */
 } braid_serve_device_config;
 
 typedef struct braid_serve_model_config {
@@ -48,6 +49,7 @@ typedef struct braid_serve_tenant_config {
   bool admin;           /* may load and unload models */
   bool compile;         /* may bring models of its own over Braid's protocol, as an admin may */
   bool train;           /* may train beside, while no request waits or runs */
+  bool remote;          /* may use devices from elsewhere that are offered for it (docs/remote.md) */
   bool any;             /* whatever the token: the only one, where the file has no tenants */
 } braid_serve_tenant_config;
 

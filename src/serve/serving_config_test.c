@@ -51,6 +51,7 @@ static void test_refusals(void **state) {
       {"models:\n  - {name: a, path: p, colour: red}\n", "colour"},
       {"models:\n  - {name: a, path: p, lazy: maybe}\n", "maybe"},
       {"models:\n  - {name: a, path: p}\ntenants:\n  - {name: t, admin: maybe}\n", "maybe"},
+      {"models:\n  - {name: a, path: p}\ndevices:\n  - {name: t, remote: far}\n", "far"},
       {"models:\n  - {name: a, path: p, deadline_ms: -1}\n", "deadline_ms is -1"},
       {"devices:\n  - name: c\n    device: overlay\n    cores: some\nmodels:\n  - {name: a, path: p}\n",
        "line 4: cores is some, expected private or public"},

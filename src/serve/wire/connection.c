@@ -305,6 +305,7 @@ bool braid_wire_connection_serve(wire_connection *c, uint32_t events) {
   bool more = events & (EPOLLIN | EPOLLRDHUP);
   for (int i = 0; i < kTurns && more && total < kTurnBytes; i++)
     if (!read_once(c, &total, &more)) return false;
+  if (c->given) return false;
   if (!c->ended) return !__atomic_load_n(&c->gone, __ATOMIC_ACQUIRE);
   pthread_mutex_lock(&c->lock);
   if (!c->out) (void)shutdown(c->file, SHUT_WR); /* the client reads our last answer, and then the end */

@@ -1,8 +1,14 @@
 /* What messages ask, but for launches: hello, lists of models, the end. */
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
 
+#include "backend/remote/remote_format.h"
 #include "braid/version.h"
+#include "serve/remote/remote.h"
 #include "serve/wire/wire.h"
 
 static const uint8_t kDtypes[] = {
@@ -157,6 +163,48 @@ static void cancel_message(wire_connection *c, const braid_wire_header *header, 
     braid_wire_answer_status(c, header, BRAID_SERVE_UNKNOWN, "no launch %llu is under way", (unsigned long long)id);
 }
 
+static bool has_calls(wire_connection *c) {
+  pthread_mutex_lock(&c->lock);
+  bool any = c->calls || c->out;
+  pthread_mutex_unlock(&c->lock);
+  return any || c->compiling;
+}
+
+/* The connection's socket goes to a session of its own, which answers; what the connection owns is freed. */
+static void device_message(wire_connection *c, const braid_wire_header *header, braid_wire_reader *reader) {
+  braid_server *server = c->wire->server;
+  const braid_serve_device_config *device;
+  char detail[BRAID_SERVE_DETAIL];
+  braid_remote_open open;
+  const char *wrong = braid_remote_get_open(reader, &open);
+  if (!wrong && open.version == BRAID_REMOTE_VERSION && has_calls(c)) wrong = "the connection has launches under way";
+  if (wrong) {
+    braid_wire_answer_status(c, header, BRAID_SERVE_INVALID, "device: %s", wrong);
+    return;
+  }
+  if (open.version != BRAID_REMOTE_VERSION) {
+    braid_wire_answer_status(c, header, BRAID_SERVE_INVALID,
+                             "the client speaks version %u of remote devices, this daemon (%s) version %d",
+                             open.version, BRAID_VERSION, BRAID_REMOTE_VERSION);
+    return;
+  }
+  braid_serve_verdict verdict = braid_serve_remote_find(server, c->tenant, open.device, &device, detail);
+  int file = verdict == BRAID_SERVE_DONE ? fcntl(c->file, F_DUPFD_CLOEXEC, 0) : -1;
+  if (verdict == BRAID_SERVE_DONE && file < 0) {
+    verdict = BRAID_SERVE_FAILED;
+    snprintf(detail, sizeof detail, "no descriptor for a session: %s", strerror(errno));
+  }
+  if (verdict == BRAID_SERVE_DONE)
+    verdict = braid_serve_remote_adopt(server->remote, file, c->tenant, device, header->id, detail);
+  if (verdict == BRAID_SERVE_DONE) {
+    (void)epoll_ctl(c->wire->epoll, EPOLL_CTL_DEL, c->file, NULL); /* closing ours does not end the socket */
+    c->given = c->ended = true;
+    return;
+  }
+  if (file >= 0) close(file);
+  braid_wire_answer_status(c, header, verdict, "%s", detail);
+}
+
 /* A message that fits the small buffer, whose bytes the job has to keep. */
 static void compile_message(wire_connection *c, const braid_wire_header *header, const uint8_t *body) {
   uint8_t *copy = braid_alloc(NULL, (size_t)header->bytes);
@@ -218,6 +266,9 @@ void braid_wire_message(wire_connection *c, const braid_wire_header *header, con
     break;
   case BRAID_WIRE_HARVEST:
     braid_wire_harvest_message(c, header, body);
+    break;
+  case BRAID_WIRE_DEVICE:
+    device_message(c, header, &reader);
     break;
   case BRAID_WIRE_CLOSE:
     braid_wire_answer_status(c, header, BRAID_SERVE_DONE, "%s", "");

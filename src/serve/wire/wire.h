@@ -132,6 +132,7 @@ struct wire_connection {
   int files[BRAID_WIRE_FILES];
   size_t file_count;
   bool ended; /* nothing is read any more: it is closed when its answers are sent */
+  bool given; /* its socket is a session's of a remote device now: it is forgotten at once */
   bool compiling;
   wire_buffer *buffers;
   wire_memory *memories;
