@@ -46,7 +46,7 @@ void braid_serve_power_end(braid_serve_power *power, double watts) {
   power->running = fmax(0, power->running - watts);
 }
 
-bool braid_serve_power_begin_training(braid_serve_power *power, double watts) {
+bool braid_serve_power_begin_behind(braid_serve_power *power, double watts) {
   bool waits = false;
   for (size_t i = 0; i < BRAID_SERVE_POWER_LINES; i++) waits |= power->lines[i].waits;
   if (waits || !fits(power, watts)) return false;

@@ -30,8 +30,8 @@ bool braid_serve_power_begin(braid_serve_power *power, size_t line, double watts
 /* The line has nothing that waits for the cap. */
 void braid_serve_power_withdraw(braid_serve_power *power, size_t line);
 void braid_serve_power_end(braid_serve_power *power, double watts);
-/* Training beside, which nothing waits for: begins if it fits and nothing else waits. */
-bool braid_serve_power_begin_training(braid_serve_power *power, double watts);
+/* What has no turn of its own, training beside and remote devices: begins if it fits and nothing waits. */
+bool braid_serve_power_begin_behind(braid_serve_power *power, double watts);
 /* The sensors' sum; what they show beyond the model counts at once when it grows, and goes by half of it with each
  * sample when it shrinks. */
 void braid_serve_power_measure(braid_serve_power *power, double watts);

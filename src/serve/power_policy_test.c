@@ -17,11 +17,11 @@ static void test_order(void **state) {
   assert_false(braid_serve_power_begin(&power, 2, 10, 3, 950)); /* fits, but is due behind it */
   assert_false(braid_serve_power_begin(&power, 2, 10, 5, 100)); /* less urgent */
   assert_true(braid_serve_power_begin(&power, 3, 10, 3, 800));  /* due before */
-  assert_false(braid_serve_power_begin_training(&power, 1));    /* others wait */
+  assert_false(braid_serve_power_begin_behind(&power, 1));      /* others wait */
   braid_serve_power_withdraw(&power, 1);
   assert_true(braid_serve_power_begin(&power, 2, 10, 5, 100));
-  assert_true(braid_serve_power_begin_training(&power, 10)); /* to the cap, exactly */
-  assert_false(braid_serve_power_begin_training(&power, 1e-3));
+  assert_true(braid_serve_power_begin_behind(&power, 10)); /* to the cap, exactly */
+  assert_false(braid_serve_power_begin_behind(&power, 1e-3));
   assert_true(power.peak == 100);
   braid_serve_power_end(&power, 50);
   braid_serve_power_end(&power, 10);

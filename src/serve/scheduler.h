@@ -51,6 +51,8 @@ void braid_serve_scheduler_set_forwarder(braid_serve_scheduler *scheduler, const
 /* The request has its verdict: request->done is called. */
 void braid_serve_finish(braid_serve_scheduler *scheduler, braid_serve_request *request);
 void braid_serve_resubmit(braid_serve_scheduler *scheduler, braid_serve_request *request);
+/* Power of something else than its runs is free: whoever waits for the cap looks again. */
+void braid_serve_scheduler_power_freed(braid_serve_scheduler *scheduler);
 /* What it has decided. */
 braid_serve_decisions *braid_serve_scheduler_decisions(braid_serve_scheduler *scheduler);
 braid_serve_load braid_serve_scheduler_load(braid_serve_scheduler *scheduler, size_t device);

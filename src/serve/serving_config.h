@@ -17,7 +17,7 @@ typedef struct braid_serve_device_config {
   int64_t instances; /* runs side by side, each with weights of its own; 0: 1 */
   double idle_watts; /* of the device doing nothing, and what a run adds; 0: nobody says */
   double run_watts;
-  bool remote;       /* offered to tenants that may use devices from elsewhere, each opening the first one anew */
+  bool remote; /* offered to tenants that may use devices from elsewhere, each opening the first one anew */
 } braid_serve_device_config;
 
 typedef struct braid_serve_model_config {

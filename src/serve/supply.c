@@ -161,9 +161,16 @@ void braid_serve_supply_end(braid_serve_supply *supply, size_t device, int64_t r
   end(supply, supply->devices[device].config->run_watts, ran_ns);
 }
 
+bool braid_serve_supply_begin_remote(braid_serve_supply *supply, size_t device) {
+  pthread_mutex_lock(&supply->lock);
+  bool begins = braid_serve_power_begin_behind(&supply->power, supply->devices[device].config->run_watts);
+  pthread_mutex_unlock(&supply->lock);
+  return begins;
+}
+
 bool braid_serve_supply_begin_training(braid_serve_supply *supply) {
   pthread_mutex_lock(&supply->lock);
-  bool begins = braid_serve_power_begin_training(&supply->power, supply->config->training_watts);
+  bool begins = braid_serve_power_begin_behind(&supply->power, supply->config->training_watts);
   pthread_mutex_unlock(&supply->lock);
   return begins;
 }

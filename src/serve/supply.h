@@ -35,6 +35,8 @@ bool braid_serve_supply_has_cap(const braid_serve_supply *supply);
 bool braid_serve_supply_begin(braid_serve_supply *supply, size_t device, int rank, int64_t due_ns);
 void braid_serve_supply_withdraw(braid_serve_supply *supply, size_t device);
 void braid_serve_supply_end(braid_serve_supply *supply, size_t device, int64_t ran_ns);
+/* Of a device that a client uses from elsewhere: behind all that waits; it ends as a run does. */
+bool braid_serve_supply_begin_remote(braid_serve_supply *supply, size_t device);
 bool braid_serve_supply_begin_training(braid_serve_supply *supply);
 void braid_serve_supply_end_training(braid_serve_supply *supply, int64_t ran_ns);
 /* How many of the device's instances the cap allows at a time, if nothing else runs. */

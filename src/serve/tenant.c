@@ -127,6 +127,20 @@ static void tenant_decay(braid_serve_tenant *tenant, int64_t now) {
   tenant->recent_at_ns = now;
 }
 
+/* With the lock. */
+static void add_device_time(braid_serve_tenant *tenant, int64_t device_ns, double watts) {
+  tenant->usage.device_ns += (uint64_t)device_ns;
+  tenant->usage.energy_uj += (uint64_t)(1e-3 * watts * (double)device_ns);
+  tenant_decay(tenant, braid_now_ns());
+  tenant->recent_ns += (double)device_ns;
+}
+
+void braid_serve_tenant_use(braid_serve_tenant *tenant, int64_t device_ns, double watts) {
+  pthread_mutex_lock(&tenant->lock);
+  add_device_time(tenant, device_ns, watts);
+  pthread_mutex_unlock(&tenant->lock);
+}
+
 void braid_serve_tenant_leave(braid_serve_tenant *tenant, const braid_serve_request *request, int64_t device_ns,
                               double watts) {
   braid_serve_usage *usage = &tenant->usage;
@@ -142,10 +156,7 @@ void braid_serve_tenant_leave(braid_serve_tenant *tenant, const braid_serve_requ
                     request->verdict != BRAID_SERVE_FAILED;
   if (request->started_ns) {
     usage->wait_ns += (uint64_t)(request->started_ns - request->arrived_ns);
-    usage->device_ns += (uint64_t)device_ns;
-    usage->energy_uj += (uint64_t)(1e-3 * watts * (double)device_ns);
-    tenant_decay(tenant, braid_now_ns());
-    tenant->recent_ns += (double)device_ns;
+    add_device_time(tenant, device_ns, watts);
   }
   if (request->verdict == BRAID_SERVE_DONE) {
     usage->rows += (uint64_t)request->rows;

@@ -46,6 +46,8 @@ void braid_serve_tenant_return(braid_serve_tenant *tenant, size_t bytes);
 /* The request has ended; `device_ns`: its part of the run's time, by rows, at so many watts. */
 void braid_serve_tenant_leave(braid_serve_tenant *tenant, const braid_serve_request *request, int64_t device_ns,
                               double watts);
+/* Device time beside requests: of devices that are used from elsewhere. */
+void braid_serve_tenant_use(braid_serve_tenant *tenant, int64_t device_ns, double watts);
 /* Device nanoseconds of late, a second's average. */
 double braid_serve_tenant_recent(braid_serve_tenant *tenant, int64_t now_ns);
 

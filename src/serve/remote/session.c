@@ -16,7 +16,7 @@
 #include "base/detail.h"
 #include "base/try.h"
 
-enum { kIdleMs = 500, kKeptBody = 1 << 20 };
+enum { kPowerLookNs = 500000, kIdleMs = 500, kKeptBody = 1 << 20 };
 
 struct braid_serve_remote {
   braid_server *server;
@@ -109,6 +109,36 @@ bool session_is_cancelled(session *s) {
   if (header.kind != BRAID_REMOTE_CANCEL || header.bytes) return false;
   (void)!recv(s->file, bytes, sizeof bytes, MSG_DONTWAIT);
   return true;
+}
+
+/* --- beside the daemon's own runs ----------------------------------------------------------------------------------
+ * A session without a daemon, as a fuzz target has it, has nothing to wait for. */
+static size_t device_index(const session *s) {
+  return (size_t)(s->config - s->remote->server->config->devices);
+}
+
+bool session_turn_begin(session *s) {
+  if (!s->remote) return true;
+  braid_server *server = s->remote->server;
+  braid_serve_harvest_enter(server->harvest);
+  for (;;) {
+    (void)braid_serve_harvest_lingers(server->harvest); /* training that rests by now uses no power any more */
+    if (braid_serve_supply_begin_remote(server->supply, device_index(s))) return true;
+    if (session_is_cancelled(s)) break;
+    nanosleep(&(struct timespec){0, kPowerLookNs}, NULL);
+  }
+  braid_serve_harvest_leave(server->harvest);
+  return false;
+}
+
+void session_turn_end(session *s, int64_t began_ns) {
+  if (!s->remote) return;
+  braid_server *server = s->remote->server;
+  int64_t ran = braid_now_ns() - began_ns;
+  braid_serve_supply_end(server->supply, device_index(s), ran);
+  braid_serve_scheduler_power_freed(server->scheduler);
+  braid_serve_harvest_leave(server->harvest);
+  braid_serve_tenant_use(s->tenant, ran, s->config->run_watts);
 }
 
 /* Signs of life of all sessions that are at work. Whoever sends an answer gives one by that. */

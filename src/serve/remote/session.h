@@ -109,6 +109,10 @@ void session_drop_data(session *s); /* once it is sent, or will not be */
 /* Looks at the connection while a run is under way: true if it is to be cancelled. */
 bool session_is_cancelled(session *s);
 
+/* Before and after a run: training beside the daemon rests, and the power cap has room. False: it is not to be made. */
+bool session_turn_begin(session *s);
+void session_turn_end(session *s, int64_t began_ns);
+
 /* --- memory.c --- */
 /* The number of the new thing; 0: there are too many, or no memory, with the sentence. */
 uint32_t session_table_add(session_table *table, void *item);

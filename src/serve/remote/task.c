@@ -391,7 +391,11 @@ static braid_status run_once(session *s, braid_wire_reader *reader, session_run 
   BRAID_TRY(read_changes(s, reader, run, &timed));
   BRAID_TRY(skip_rest(run, reader));
   BRAID_TRY(place_reads(s, run));
+  if (!session_turn_begin(s))
+    return braid_fail(BRAID_CANCELLED, "cancelled while it waited for the daemon's power cap");
+  int64_t began = braid_now_ns();
   run_execute(s, run, timed, &result);
+  session_turn_end(s, began);
   if (result.status == BRAID_OK) s->data_bytes = run->read_bytes;
   result.arrived_ns = s->arrived_ns;
   result.left_ns = braid_now_ns();
