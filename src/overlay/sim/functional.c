@@ -420,10 +420,10 @@ static void copy_vectors(braid_functional *sim, bool leaves) {
     memset(sim->vectors, 0, bytes);
 }
 
-/* As a task finds the cores: memories 0, no tokens. */
+/* As a task finds the cores: memories 0 unless it goes on there, no tokens. */
 static braid_status clear(braid_functional *sim) {
   static const uint32_t kShuffles[] = {0, 1, 8, 64};
-  for (int c = 0; c < sim->count; c++) forget(sim, c);
+  for (int c = 0; c < sim->count && !sim->options.goes_on; c++) forget(sim, c);
   memset(sim->places, 0, (size_t)sim->count * sizeof *sim->places);
   copy_vectors(sim, false);
   sim->counts = (braid_functional_counts){0};

@@ -44,6 +44,9 @@ typedef struct braid_functional_options {
    * each core the instructions from `from` on (NULL: 0) to before `to` (NULL: all). Tokens follow from what is before.
    */
   const size_t *from, *to;
+  /* The task goes on at once on the cores where the last run of this simulator left it: memories on the chip are as
+   * they were, not 0. */
+  bool goes_on;
   /* The memory for vectors, `vector_bytes` of the design, as the run finds and leaves it; NULL: it finds 0. */
   uint8_t *vectors;
 } braid_functional_options;

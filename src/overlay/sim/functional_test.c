@@ -397,6 +397,31 @@ static void test_nothing_left(void **state) {
   free(on.start);
 }
 
+/* A run that goes on finds what the last one left on the chip; the next that does not finds 0 again. */
+static void test_goes_on(void **state) {
+  (void)state;
+  braid_overlay_design design = convolutional_design();
+  code program = {0};
+  world on = make_world((const int[]){1, 1}, 2);
+  braid_functional *simulator;
+  add(&program, tokens(save(BRAID_ISA_FEATURES, 1, 0, 0, 1), 0, ON_LOAD));
+  add(&program, tokens(load(BRAID_ISA_FEATURES, 0, 0, 0, 1), ON_SAVE, 0));
+  add(&program, end());
+  braid_overlay_code text = {program.bytes, program.count};
+  fill_random(segment_of(&on, 0), kLine);
+  assert_int_equal(braid_functional_create(&design, 1, &text, NULL, &simulator), BRAID_OK);
+  for (int run = 0; run < 6; run++) {
+    static const uint8_t kZero[kLine];
+    bool goes_on = run % 3 == 1;
+    const braid_functional_options options = {.goes_on = goes_on};
+    assert_int_equal(braid_functional_run(simulator, &on.image, &options, NULL), BRAID_OK);
+    assert_memory_equal(segment_of(&on, 1), goes_on ? segment_of(&on, 0) : kZero, kLine);
+  }
+  braid_functional_destroy(simulator);
+  drop(&program);
+  free(on.start);
+}
+
 static braid_status attempt(const braid_allocator *allocator, void *context) {
   braid_overlay_design convolutional = convolutional_design(), recurrent = recurrent_design();
   const code *programs = context;
@@ -427,11 +452,11 @@ static void test_out_of_memory(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_orders),        cmocka_unit_test(test_missing_tokens),
-                                     cmocka_unit_test(test_race_text),     cmocka_unit_test(test_cores),
-                                     cmocka_unit_test(test_readers),       cmocka_unit_test(test_later_readers),
-                                     cmocka_unit_test(test_system_orders), cmocka_unit_test(test_tiles),
-                                     cmocka_unit_test(test_repeats),       cmocka_unit_test(test_back),
-                                     cmocka_unit_test(test_nothing_left),  cmocka_unit_test(test_out_of_memory)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_orders),        cmocka_unit_test(test_missing_tokens), cmocka_unit_test(test_race_text),
+      cmocka_unit_test(test_cores),         cmocka_unit_test(test_readers),        cmocka_unit_test(test_later_readers),
+      cmocka_unit_test(test_system_orders), cmocka_unit_test(test_tiles),          cmocka_unit_test(test_repeats),
+      cmocka_unit_test(test_back),          cmocka_unit_test(test_nothing_left),   cmocka_unit_test(test_goes_on),
+      cmocka_unit_test(test_out_of_memory)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

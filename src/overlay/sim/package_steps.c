@@ -11,6 +11,7 @@ struct braid_package_steps {
   braid_functional *simulator;
   size_t *ends; /* [core][layer]: instructions until the end of the layer */
   double *layer_seconds;
+  size_t next; /* the layer before which the cores stand; 0: their memories are another task's */
   braid_package_steps_info info;
 };
 
@@ -103,8 +104,14 @@ braid_status braid_package_steps_run(braid_package_steps *steps, const braid_ove
     from[c] = first ? ends[first - 1] : 0;
     to[c] = ends[end - 1];
   }
-  const braid_functional_options options = {.from = from, .to = to};
-  return braid_functional_run(steps->simulator, image, &options, NULL);
+  const braid_functional_options options = {.from = from, .to = to, .goes_on = first && first == steps->next};
+  braid_status status = braid_functional_run(steps->simulator, image, &options, NULL);
+  steps->next = status == BRAID_OK ? end : 0;
+  return status;
+}
+
+void braid_package_steps_leave(braid_package_steps *steps) {
+  steps->next = 0;
 }
 
 braid_package_steps_info braid_package_steps_get_info(const braid_package_steps *steps) {

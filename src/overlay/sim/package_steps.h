@@ -18,6 +18,8 @@ void braid_package_steps_destroy(braid_package_steps *steps); /* NULL is allowed
 /* Computes layers from `first` on, before `end`; both at most the package's. */
 BRAID_MUST_CHECK braid_status braid_package_steps_run(braid_package_steps *steps, const braid_overlay_image *image,
                                                       size_t first, size_t end);
+/* The task has left these cores: whoever runs next finds their memories 0. */
+void braid_package_steps_leave(braid_package_steps *steps);
 
 typedef struct braid_package_steps_info {
   int cores;

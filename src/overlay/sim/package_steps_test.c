@@ -9,6 +9,8 @@
 
 #include <cmocka.h>
 
+#include "oom.h"
+
 #include "overlay/compiler/compiler_fixture.h"
 #include "overlay/reference.h"
 #include "overlay/sim/package_run.h"
@@ -137,7 +139,29 @@ static void test_refused(void **state) {
   subject_deinit(&s);
 }
 
+static braid_status attempt(const braid_allocator *allocator, void *context) {
+  const subject *s = context;
+  braid_package_steps *steps = NULL;
+  braid_overlay_image image = {0};
+  braid_status status = braid_package_make_image(s->package, allocator, &image);
+  if (status == BRAID_OK) status = braid_package_steps_create(s->package, &s->design, 1, allocator, &steps);
+  if (status == BRAID_OK) status = braid_package_steps_run(steps, &image, 0, s->package->layer_count);
+  braid_package_steps_destroy(steps);
+  braid_free(allocator, image.ddr);
+  return status;
+}
+
+static void test_out_of_memory(void **state) {
+  (void)state;
+  subject s;
+  draw_key = 93;
+  while (!subject_init(&s)) subject_deinit(&s);
+  assert_true(oom_sweep(attempt, &s) > 5);
+  subject_deinit(&s);
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_turns), cmocka_unit_test(test_refused)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_turns), cmocka_unit_test(test_refused),
+                                     cmocka_unit_test(test_out_of_memory)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

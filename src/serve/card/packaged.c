@@ -107,6 +107,7 @@ static braid_package_steps *take_steps(braid_serve_packaged *packaged, int cores
 static void keep_steps(braid_serve_packaged *packaged, braid_package_steps *steps) {
   if (!steps) return;
   braid_package_steps *oldest = NULL;
+  braid_package_steps_leave(steps);
   pthread_mutex_lock(&packaged->lock);
   if (packaged->step_count == BRAID_SERVE_KEPT_STEPS) {
     oldest = packaged->steps[0];
