@@ -225,6 +225,12 @@ static void test_batch(void **state) {
   expect_text(o.out, "\"rows\":4000,\"launches\":4000,\"launched_again\":0");
   discard(&o);
   expect_rows("one.npy", 0);
+  /* more connections than processors: what is given to one is not another's */
+  o = run_quietly(
+      "call unix:$/b.sock,unix:$/c.sock,unix:$/b.sock,unix:$/c.sock,unix:$/b.sock,unix:$/c.sock,unix:$/b.sock "
+      "lenet --batch 1 --input $/many.npy --output $/crowd.npy");
+  discard(&o);
+  expect_rows("crowd.npy", 0);
   o = run_quietly("call unix:$/b.sock,unix:$/c.sock lenet --batch 7 --input $/many.npy --output $/seven.npy");
   expect_text(o.out, "4000 rows in 572 launches");
   discard(&o);
@@ -244,7 +250,7 @@ static void test_batch_refusals(void **state) {
   expect_code("call unix:$/b.sock lenet --batch 0 --input $/x.npy", 2, "--batch");
   expect_code("call unix:$/b.sock lenet --batch 4 --list", 2, "alone");
   expect_code("call unix:$/b.sock lenet --batch 4 --token secret", 2, "rows of inputs are expected");
-  expect_code("call unix:$/b.sock,nonsense lenet --batch 4 --token secret --input $/x.npy", 2, "HOST:PORT");
+  expect_code("call nonsense lenet --batch 4 --token secret --input $/x.npy", 2, "HOST:PORT");
   expect_code("call unix:$/none.sock,unix:$/nobody.sock lenet --batch 4 --input $/x.npy", 1, "No such file");
   expect_code("call unix:$/b.sock lenet --batch 4 --token secret --timeout 1 --deadline 0.001 --input $/x.npy", 1,
               "deadline");

@@ -21,6 +21,7 @@
 #include "braid/planning.h"
 #include "braid/profile.h"
 #include "braid/quantize.h"
+#include "braid/remote.h"
 #include "braid/session.h"
 #include "braid/steering.h"
 #include "braid/train.h"

@@ -186,11 +186,22 @@ static void daemon_fail(spread_daemon *d, size_t index, braid_client_status stat
 }
 
 static void daemon_send(spread_daemon *d, size_t index) {
+  enum { MOST = BRAID_CLIENT_MAX_TENSORS };
   braid_client_launch_options launch = {0};
+  braid_client_tensor inputs[MOST], outputs[MOST];
   braid_client_call *call;
   pthread_mutex_lock(&d->s->lock);
   bool given = d->s->work->give(d->s->work->context, index, &launch);
+  bool fits = launch.input_count <= MOST && launch.output_count <= MOST;
   if (!given) spread_end(d->s, BRAID_CLIENT_CANCELLED, "whoever gives the inputs has none");
+  if (given && !fits) spread_end(d->s, BRAID_CLIENT_ARGUMENT, "a launch has more inputs or outputs than there may be");
+  given &= fits;
+  if (given) { /* the next that is given may stand in the same place */
+    if (launch.input_count) memcpy(inputs, launch.inputs, launch.input_count * sizeof *inputs);
+    if (launch.output_count) memcpy(outputs, launch.outputs, launch.output_count * sizeof *outputs);
+    launch.inputs = inputs;
+    launch.outputs = outputs;
+  }
   pthread_mutex_unlock(&d->s->lock);
   if (!given) return;
   braid_client_status status = braid_client_submit(d->link->client, &launch, &call);

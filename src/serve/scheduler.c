@@ -27,6 +27,9 @@ struct braid_serve_scheduler {
   braid_serve_supply *supply;
   braid_serve_harvest *harvest;
   braid_serve_decisions *decisions;
+  braid_thread sweeper;
+  bool sweeps;                     /* its thread is there */
+  uint32_t awake;                  /* atomic, a futex: the sweeper is, or is to be */
   braid_serve_forwarder forwarder; /* set before the first request comes */
 };
 
@@ -82,17 +85,24 @@ static braid_serve_line *line_of(braid_serve_scheduler *scheduler, const braid_s
   return l;
 }
 
+static void wake_sweeper(braid_serve_scheduler *scheduler) {
+  if (!__atomic_exchange_n(&scheduler->awake, 1, __ATOMIC_SEQ_CST)) braid_futex_wake_all(&scheduler->awake);
+}
+
 static braid_serve_verdict enqueue(braid_serve_scheduler *scheduler, braid_serve_request *request) {
   braid_serve_line *l = line_of(scheduler, request);
   pthread_mutex_lock(&l->lock);
   braid_serve_verdict verdict = __atomic_load_n(&scheduler->closed, __ATOMIC_ACQUIRE)
                                     ? braid_serve_refuse(request, BRAID_SERVE_UNAVAILABLE, "the daemon stops")
                                     : braid_serve_line_add(l, request);
+  bool stays =
+      verdict == BRAID_SERVE_DONE && request->deadline_ns && l->load.running >= (int64_t)l->device->instance_count;
   if (verdict == BRAID_SERVE_DONE && l->holds)
     pthread_cond_broadcast(&l->changed); /* not any thread may run it */
   else if (verdict == BRAID_SERVE_DONE)
     pthread_cond_signal(&l->changed);
   pthread_mutex_unlock(&l->lock);
+  if (stays) wake_sweeper(scheduler); /* the request is its runner's by now */
   return verdict;
 }
 
@@ -324,6 +334,37 @@ static void *worker_main(void *context) {
   return NULL;
 }
 
+/* --- what is late while all instances run --------------------------------------------------------------------------
+ */
+static const int64_t kSweepNs = 10000000;
+
+/* Refuses what cannot be in time any more. Returns whether requests are left. */
+static bool sweep(braid_serve_scheduler *scheduler) {
+  bool left = false;
+  for (size_t i = 0; i < scheduler->line_count; i++) {
+    braid_serve_line *l = &scheduler->lines[i];
+    braid_serve_request *late = NULL;
+    int64_t now = braid_now_ns();
+    pthread_mutex_lock(&l->lock);
+    if (l->count && braid_serve_line_look(l, now, NULL) == BRAID_OK) late = braid_serve_line_take_late(l, now);
+    left |= l->count > 0;
+    pthread_mutex_unlock(&l->lock);
+    requests_finish(scheduler, late);
+  }
+  return left;
+}
+
+static void *sweep_main(void *context) {
+  braid_serve_scheduler *scheduler = context;
+  for (;;) {
+    __atomic_store_n(&scheduler->awake, 0, __ATOMIC_SEQ_CST); /* before it looks: whoever changes something sets it */
+    if (__atomic_load_n(&scheduler->stop, __ATOMIC_SEQ_CST)) break;
+    bool left = sweep(scheduler);
+    (void)braid_futex_wait(&scheduler->awake, 0, left ? kSweepNs : -1);
+  }
+  return NULL;
+}
+
 /* --- life ----------------------------------------------------------------------------------------------------------
  */
 braid_status braid_serve_scheduler_create(braid_serve_device *devices, size_t device_count, braid_serve_supply *supply,
@@ -348,6 +389,8 @@ braid_status braid_serve_scheduler_create(braid_serve_device *devices, size_t de
       w->started = status == BRAID_OK;
     }
   }
+  if (status == BRAID_OK) status = braid_thread_start(&scheduler->sweeper, "braid-late", sweep_main, scheduler);
+  scheduler->sweeps = status == BRAID_OK;
   if (status == BRAID_OK)
     *out = scheduler;
   else
@@ -374,12 +417,15 @@ void braid_serve_scheduler_end(braid_serve_scheduler *scheduler, int64_t grace_n
   braid_serve_scheduler_close(scheduler);
   int64_t until = braid_now_ns() + grace_ns;
   while (!is_idle(scheduler) && braid_now_ns() < until) nanosleep(&(struct timespec){0, 2000000}, NULL);
-  __atomic_store_n(&scheduler->stop, 1, __ATOMIC_RELEASE);
+  __atomic_store_n(&scheduler->stop, 1, __ATOMIC_SEQ_CST);
   wake_all(scheduler);
   for (size_t i = 0; i < scheduler->worker_count; i++) {
     if (scheduler->workers[i].started) braid_thread_join(&scheduler->workers[i].thread);
     scheduler->workers[i].started = false;
   }
+  wake_sweeper(scheduler);
+  if (scheduler->sweeps) braid_thread_join(&scheduler->sweeper);
+  scheduler->sweeps = false;
 }
 
 void braid_serve_scheduler_destroy(braid_serve_scheduler *scheduler) {

@@ -359,6 +359,18 @@ static braid_status load_trace(const braid_cluster_simulation *options, const br
   return status == BRAID_INVALID_FILE ? braid_fail_prefix(status, "%.200s", options->trace) : status;
 }
 
+braid_status braid_world_simulate(const braid_scenario *scenario, const braid_share_recorded *trace, size_t trace_count,
+                                  const braid_cluster_simulation *options, braid_cluster_simulated **out) {
+  braid_world world = {
+      .scenario = scenario, .options = options, .allocator = options->allocator, .seed = options->seed};
+  *out = NULL;
+  braid_status status = world_init(&world, trace, trace_count);
+  if (status == BRAID_OK) status = world_run(&world);
+  if (status == BRAID_OK) status = write_result(&world, out);
+  world_deinit(&world);
+  return status;
+}
+
 braid_status braid_cluster_simulate(const braid_cluster_simulation *options, braid_cluster_simulated **out) {
   braid_scenario *scenario;
   braid_share_recorded *trace;
@@ -367,12 +379,7 @@ braid_status braid_cluster_simulate(const braid_cluster_simulation *options, bra
   BRAID_TRY(braid_scenario_load(options->scenario, &scenario));
   braid_status status = load_trace(options, scenario, &trace, &trace_count);
   if (status == BRAID_OK) {
-    braid_world world = {
-        .scenario = scenario, .options = options, .allocator = options->allocator, .seed = options->seed};
-    status = world_init(&world, trace, trace_count);
-    if (status == BRAID_OK) status = world_run(&world);
-    if (status == BRAID_OK) status = write_result(&world, out);
-    world_deinit(&world);
+    status = braid_world_simulate(scenario, trace, trace_count, options, out);
     braid_free(options->allocator, trace);
   }
   braid_scenario_free(scenario);

@@ -125,6 +125,12 @@ static inline uint32_t braid_world_model_of(const braid_world *world, const brai
   return (uint32_t)world->scenario->tenants[job->tenant].model_index;
 }
 
+/* --- cluster_simulation.c --- */
+/* braid_cluster_simulate of what has been read. */
+BRAID_MUST_CHECK braid_status braid_world_simulate(const braid_scenario *scenario, const braid_share_recorded *trace,
+                                                   size_t trace_count, const braid_cluster_simulation *options,
+                                                   braid_cluster_simulated **out);
+
 /* --- gateway.c --- */
 BRAID_MUST_CHECK braid_status braid_gateway_arrival(braid_world *world, uint32_t tenant);
 /* Sends the job to a node, or refuses it. */

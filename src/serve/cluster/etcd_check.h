@@ -27,6 +27,7 @@ typedef struct etcd_member {
 typedef struct etcd_group {
   etcd_member members[ETCD_MEMBERS];
   size_t count;
+  bool tls;            /* with cert.pem and key.pem of the folder, for itself and for clients */
   char endpoints[128]; /* "127.0.0.1:PORT,..." */
 } etcd_group;
 
@@ -68,7 +69,10 @@ static inline void etcd_begin(etcd_group *group, size_t index) {
   char name[16], data[160], client[64], peer[64], cluster[256] = "";
   snprintf(name, sizeof name, "m%zu", index);
   snprintf(data, sizeof data, "%s/etcd-%d", folder, member->port);
-  snprintf(client, sizeof client, "http://127.0.0.1:%d", member->port);
+  char certificate[64], key[64];
+  snprintf(certificate, sizeof certificate, "%s/cert.pem", folder);
+  snprintf(key, sizeof key, "%s/key.pem", folder);
+  snprintf(client, sizeof client, "%s://127.0.0.1:%d", group->tls ? "https" : "http", member->port);
   snprintf(peer, sizeof peer, "http://127.0.0.1:%d", member->peer_port);
   for (size_t i = 0; i < group->count; i++) {
     size_t used = strlen(cluster);
@@ -83,7 +87,8 @@ static inline void etcd_begin(etcd_group *group, size_t index) {
     dup2(null, 2);
     execlp("etcd", "etcd", "--name", name, "--data-dir", data, "--listen-client-urls", client,
            "--advertise-client-urls", client, "--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer,
-           "--initial-cluster", cluster, "--unsafe-no-fsync", (char *)NULL);
+           "--initial-cluster", cluster, "--unsafe-no-fsync", group->tls ? "--client-cert-auth" : (char *)NULL,
+           "--trusted-ca-file", certificate, "--cert-file", certificate, "--key-file", key, (char *)NULL);
     _exit(127);
   }
 }
@@ -101,9 +106,9 @@ static inline void etcd_stop(etcd_group *group) {
 }
 
 /* Skips the test where there is no etcd. */
-static inline void etcd_start(etcd_group *group, size_t count) {
+static inline void etcd_start_as(etcd_group *group, size_t count, bool tls) {
   if (!etcd_is_installed()) skip_test("etcd", "there is no etcd here (etcd-server)");
-  *group = (etcd_group){.count = count};
+  *group = (etcd_group){.count = count, .tls = tls};
   for (size_t i = 0; i < count; i++) {
     group->members[i].port = etcd_free_port();
     group->members[i].peer_port = etcd_free_port();
@@ -117,6 +122,10 @@ static inline void etcd_start(etcd_group *group, size_t count) {
       if (n == 1000) fail_msg("etcd does not listen within 10 s");
       etcd_pause(10);
     }
+}
+
+static inline void etcd_start(etcd_group *group, size_t count) {
+  etcd_start_as(group, count, false);
 }
 
 #endif

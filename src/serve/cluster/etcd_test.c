@@ -121,6 +121,37 @@ static void test_leases(void **state) {
   etcd_stop(&group);
 }
 
+/* With certificates on both sides; who has none, or trusts another authority, gets no answer. */
+static void test_tls(void **state) {
+  (void)state;
+  etcd_group group;
+  char command[512], certificate[64], key[64];
+  snprintf(certificate, sizeof certificate, "%s/cert.pem", folder);
+  snprintf(key, sizeof key, "%s/key.pem", folder);
+  snprintf(command, sizeof command,
+           "openssl req -x509 -newkey rsa:2048 -nodes -keyout %s -out %s -days 2 -subj /CN=braid.test "
+           "-addext subjectAltName=IP:127.0.0.1 -addext extendedKeyUsage=serverAuth,clientAuth >/dev/null 2>&1",
+           key, certificate);
+  if (system(command) != 0) skip_test("system", "there is no openssl");
+  etcd_start_as(&group, 1, true);
+  braid_etcd_options options = {
+      .endpoints = group.endpoints, .authority = certificate, .certificate = certificate, .key = key};
+  braid_etcd *etcd;
+  assert_int_equal(braid_etcd_create(&options, &etcd), BRAID_OK);
+  put(etcd, "/braid-test/a", "1", 0);
+  assert_int_equal(count_keys(etcd), 1);
+  braid_etcd_destroy(etcd);
+  for (int i = 0; i < 2; i++) {
+    options.certificate = options.key = NULL;
+    if (i) options.authority = NULL;
+    braid_etcd_keys keys;
+    assert_int_equal(braid_etcd_create(&options, &etcd), BRAID_OK);
+    assert_int_not_equal(braid_etcd_range(etcd, kPrefix, &keys), BRAID_OK);
+    braid_etcd_destroy(etcd);
+  }
+  etcd_stop(&group);
+}
+
 /* --- following -----------------------------------------------------------------------------------------------------
  */
 /* The next keys that come within ten seconds, whatever fails meanwhile. */
@@ -402,8 +433,8 @@ static void test_lies(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_endpoints), cmocka_unit_test(test_transactions), cmocka_unit_test(test_leases),
-      cmocka_unit_test(test_follow),    cmocka_unit_test(test_compaction),   cmocka_unit_test(test_members),
-      cmocka_unit_test(test_strangers), cmocka_unit_test(test_lies),
+      cmocka_unit_test(test_tls),       cmocka_unit_test(test_follow),       cmocka_unit_test(test_compaction),
+      cmocka_unit_test(test_members),   cmocka_unit_test(test_strangers),    cmocka_unit_test(test_lies),
   };
   return skip_run_group_tests(tests, make_folder, remove_folder);
 }

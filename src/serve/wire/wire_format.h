@@ -48,7 +48,7 @@ typedef enum braid_wire_kind {
   BRAID_WIRE_CLOSE,
   BRAID_WIRE_HARVEST, /* trains beside: memory whose first bytes become the connection's gate, until it ends */
   BRAID_WIRE_FILE,    /* a piece of a model's file, for other daemons of the cluster */
-  BRAID_WIRE_DEVICE, /* the connection becomes one of a device (backend/remote/remote_format.h) */
+  BRAID_WIRE_DEVICE,  /* the connection becomes one of a device (backend/remote/remote_format.h) */
   BRAID_WIRE_KINDS
 } braid_wire_kind;
 
