@@ -15,7 +15,12 @@ struct braid_client_harvest {
   braid_client *client;
   braid_client_memory *memory;
   braid_wire_gate *gate;
+  pthread_mutex_t lock;
+  int working; /* threads that have passed the gate and not come to it again */
 };
+
+/* The harvest whose gate this thread has passed. */
+static _Thread_local const braid_client_harvest *passed;
 
 static braid_client_status harvest_ask(braid_client *client, uint32_t memory) {
   client_ticket ticket;
@@ -28,6 +33,7 @@ braid_client_status braid_client_harvest_begin(braid_client *client, braid_clien
   braid_client_harvest *harvest = calloc(1, sizeof *harvest);
   if (!harvest) return client_fail(BRAID_CLIENT_NO_MEMORY, "no memory to train beside");
   harvest->client = client;
+  pthread_mutex_init(&harvest->lock, NULL);
   braid_client_status status = braid_client_memory_create(client, GATE_BYTES, &harvest->memory);
   if (status == BRAID_CLIENT_OK) {
     harvest->gate = braid_client_memory_data(harvest->memory);
@@ -38,6 +44,7 @@ braid_client_status braid_client_harvest_begin(braid_client *client, braid_clien
     return status;
   }
   braid_client_memory_destroy(harvest->memory);
+  pthread_mutex_destroy(&harvest->lock);
   free(harvest);
   return status;
 }
@@ -46,6 +53,7 @@ void braid_client_harvest_end(braid_client_harvest *harvest) {
   if (!harvest) return;
   (void)harvest_ask(harvest->client, 0); /* a connection that is lost harvests nothing */
   braid_client_memory_destroy(harvest->memory);
+  pthread_mutex_destroy(&harvest->lock);
   free(harvest);
 }
 
@@ -63,17 +71,26 @@ bool braid_client_is_connected(braid_client *client) {
 }
 
 /* `works` before `open`, as the daemon writes `open` before it reads `works`: one of the two sees the other. */
-braid_client_status braid_client_harvest_wait(braid_client_harvest *harvest, int64_t timeout_ms) {
+static bool gate_pass(braid_client_harvest *harvest) {
   braid_wire_gate *gate = harvest->gate;
+  pthread_mutex_lock(&harvest->lock);
+  harvest->working += passed != harvest;
+  __atomic_store_n(&gate->works, 1, __ATOMIC_SEQ_CST);
+  bool open = __atomic_load_n(&gate->open, __ATOMIC_SEQ_CST);
+  passed = open ? harvest : NULL;
+  if (!open && !--harvest->working) __atomic_store_n(&gate->works, 0, __ATOMIC_SEQ_CST);
+  pthread_mutex_unlock(&harvest->lock);
+  return open;
+}
+
+braid_client_status braid_client_harvest_wait(braid_client_harvest *harvest, int64_t timeout_ms) {
   int64_t deadline = client_deadline(timeout_ms);
-  for (;;) {
-    __atomic_store_n(&gate->works, 1, __ATOMIC_SEQ_CST);
-    if (__atomic_load_n(&gate->open, __ATOMIC_SEQ_CST)) return BRAID_CLIENT_OK;
-    __atomic_store_n(&gate->works, 0, __ATOMIC_SEQ_CST);
+  while (!gate_pass(harvest)) {
     if (!braid_client_is_connected(harvest->client))
       return client_fail(BRAID_CLIENT_LOST, "the daemon has closed the connection");
     int64_t left = deadline < 0 ? SLICE_MS : deadline - client_now_ms();
     if (left <= 0) return client_fail(BRAID_CLIENT_TIMEOUT, "the daemon's devices were not idle");
-    gate_sleep(&gate->open, left < SLICE_MS ? left : SLICE_MS);
+    gate_sleep(&harvest->gate->open, left < SLICE_MS ? left : SLICE_MS);
   }
+  return BRAID_CLIENT_OK;
 }

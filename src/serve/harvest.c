@@ -1,15 +1,19 @@
 #include "serve/harvest.h"
 
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/thread.h"
 #include "serve/wire/wire_format.h"
 
-static const int64_t kPatience = 100000000; /* with training that does not rest: nanoseconds */
+static const int64_t kTurnPatience = 1000000000; /* of what runs beside the scheduler: nanoseconds */
+static const int64_t kPatience = 100000000;      /* with training that does not rest: nanoseconds */
+enum { kTurnLook = 500000 };                     /* nanoseconds */
 
 struct braid_serve_harvest {
   braid_serve_supply *supply;
@@ -122,6 +126,27 @@ bool braid_serve_harvest_lingers(braid_serve_harvest *harvest) {
   bool lingers = harvest->powered;
   pthread_mutex_unlock(&harvest->lock);
   return lingers;
+}
+
+bool braid_serve_harvest_turn_begin(braid_serve_harvest *harvest, size_t device, bool (*cancelled)(void *context),
+                                    void *context) {
+  int64_t began = braid_now_ns();
+  braid_serve_harvest_enter(harvest);
+  for (;;) {
+    (void)braid_serve_harvest_lingers(harvest); /* training that rests by now uses no power any more */
+    int rank = braid_now_ns() - began > kTurnPatience ? 0 : INT_MAX;
+    if (braid_serve_supply_begin_beside(harvest->supply, device, rank, began)) return true;
+    if (cancelled && cancelled(context)) break;
+    nanosleep(&(struct timespec){0, kTurnLook}, NULL);
+  }
+  braid_serve_supply_withdraw_beside(harvest->supply);
+  braid_serve_harvest_leave(harvest);
+  return false;
+}
+
+void braid_serve_harvest_turn_end(braid_serve_harvest *harvest, size_t device, int64_t ran_ns) {
+  braid_serve_supply_end(harvest->supply, device, ran_ns);
+  braid_serve_harvest_leave(harvest);
 }
 
 /* User and system time of a process, by /proc. */

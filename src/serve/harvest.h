@@ -35,6 +35,12 @@ void braid_serve_harvest_remove(braid_serve_harvest *harvest, braid_serve_harves
 /* A request has come, or has ended. */
 void braid_serve_harvest_enter(braid_serve_harvest *harvest);
 void braid_serve_harvest_leave(braid_serve_harvest *harvest);
+/* For what runs on a device beside the scheduler (trials of models, remote devices): training rests, and the power cap
+ * has room, behind all that waits for it, and after a second before it. False: `cancelled` (asked now and then; NULL:
+ * never) says that it is not to run. */
+bool braid_serve_harvest_turn_begin(braid_serve_harvest *harvest, size_t device, bool (*cancelled)(void *context),
+                                    void *context);
+void braid_serve_harvest_turn_end(braid_serve_harvest *harvest, size_t device, int64_t ran_ns);
 /* Whether training that had to rest still uses power: a run that waits for the cap asks again soon. Training that does
  * not rest within 100 ms is not waited for. */
 bool braid_serve_harvest_lingers(braid_serve_harvest *harvest);

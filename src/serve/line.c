@@ -185,7 +185,7 @@ braid_serve_verdict braid_serve_line_add(braid_serve_line *l, braid_serve_reques
   l->load.waiting++;
   l->load.waiting_rows += request->rows;
   if (l->card) l->card->stale = true;
-  braid_serve_verdict verdict = line_admit(l, request, request->arrived_ns);
+  braid_serve_verdict verdict = line_admit(l, request, braid_now_ns());
   if (verdict != BRAID_SERVE_DONE) line_take_out(l, request);
   return verdict;
 }

@@ -7,6 +7,7 @@
 #include "base/try.h"
 #include "braid/model.h"
 #include "braid/session.h"
+#include "serve/harvest.h"
 #include "serve/model_parts.h"
 
 enum { kTrialDim = 16 };
@@ -192,7 +193,11 @@ braid_status braid_serve_model_make(const braid_serve_model_config *config, brai
   model->statistics = statistics;
   model->graph = graph;
   pthread_mutex_init(&model->lock, NULL);
+  /* It is tried on the device, beside what the scheduler runs. */
+  bool turn = device->harvest && braid_serve_harvest_turn_begin(device->harvest, device->index, NULL, NULL);
+  int64_t began = braid_now_ns();
   braid_status status = device->card ? braid_serve_model_card(model) : prepare_model(model);
+  if (turn) braid_serve_harvest_turn_end(device->harvest, device->index, braid_now_ns() - began);
   if (status != BRAID_OK) {
     braid_serve_model_release(model);
     return status;

@@ -23,7 +23,9 @@ typedef struct braid_serve_device {
   braid_registry *registry;
   braid_machine *machines[BRAID_SERVE_INSTANCES];
   size_t instance_count;
-  braid_serve_card *card; /* NULL: it is none. Locked by the device's line */
+  struct braid_serve_harvest *harvest; /* whose turns trials of models take; NULL: none */
+  size_t index;                        /* of the device in the configuration */
+  braid_serve_card *card;              /* NULL: it is none. Locked by the device's line */
 } braid_serve_device;
 
 /* Measured times of a plan's last runs. */

@@ -2,6 +2,7 @@
 
 #include <math.h>
 
+static const double kNothing = 0.1;   /* watts that no sensor is right to */
 static const double kRounding = 1e-9; /* of sums of watts, relative */
 
 double braid_serve_power_now(const braid_serve_power *power) {
@@ -54,9 +55,9 @@ bool braid_serve_power_begin_behind(braid_serve_power *power, double watts) {
   return true;
 }
 
-void braid_serve_power_measure(braid_serve_power *power, double watts) {
-  double beyond = fmax(0, watts - power->idle - power->running);
+void braid_serve_power_measure(braid_serve_power *power, double beyond) {
   power->beyond = beyond > power->beyond ? beyond : (power->beyond + beyond) / 2;
+  if (power->beyond < kNothing) power->beyond = 0;
   power->peak = fmax(power->peak, braid_serve_power_now(power));
 }
 

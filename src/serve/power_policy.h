@@ -8,7 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { BRAID_SERVE_POWER_LINES = 16 };
+/* One for each device, and one for all that runs beside the scheduler. */
+enum { BRAID_SERVE_POWER_BESIDE = 16, BRAID_SERVE_POWER_LINES };
 
 typedef struct braid_serve_power {
   double cap;     /* 0: none */
@@ -30,11 +31,11 @@ bool braid_serve_power_begin(braid_serve_power *power, size_t line, double watts
 /* The line has nothing that waits for the cap. */
 void braid_serve_power_withdraw(braid_serve_power *power, size_t line);
 void braid_serve_power_end(braid_serve_power *power, double watts);
-/* What has no turn of its own, training beside and remote devices: begins if it fits and nothing waits. */
+/* Training beside, which nothing waits for: begins if it fits and nothing else waits. */
 bool braid_serve_power_begin_behind(braid_serve_power *power, double watts);
-/* The sensors' sum; what they show beyond the model counts at once when it grows, and goes by half of it with each
- * sample when it shrinks. */
-void braid_serve_power_measure(braid_serve_power *power, double watts);
+/* What sensors show beyond what the model has for the same time, 0 or more: it counts at once when it grows, and goes
+ * by half of it with each sample when it shrinks. */
+void braid_serve_power_measure(braid_serve_power *power, double beyond);
 double braid_serve_power_now(const braid_serve_power *power);
 /* How many runs of so many watts fit at a time, if nothing else runs; at most `most`. */
 size_t braid_serve_power_fit(const braid_serve_power *power, double watts, size_t most);

@@ -7,7 +7,7 @@
 #include "base/thread.h"
 #include "serve/line.h"
 
-static const int64_t kLinger = 200000;       /* between looks at training that is to rest: nanoseconds */
+static const int64_t kLinger = 200000, kCapLook = 1000000; /* between looks at training that is to rest: nanoseconds */
 static const int64_t kPatience = 1000000000; /* when a request without a deadline is due after it came: nanoseconds */
 
 typedef struct worker {
@@ -85,6 +85,11 @@ static braid_serve_line *line_of(braid_serve_scheduler *scheduler, const braid_s
   return l;
 }
 
+/* Nothing of the line waits for the power cap. */
+static void leave_cap(braid_serve_scheduler *scheduler, const braid_serve_line *l) {
+  if (braid_serve_supply_has_cap(scheduler->supply)) braid_serve_supply_withdraw(scheduler->supply, l->index);
+}
+
 static void wake_sweeper(braid_serve_scheduler *scheduler) {
   if (!__atomic_exchange_n(&scheduler->awake, 1, __ATOMIC_SEQ_CST)) braid_futex_wake_all(&scheduler->awake);
 }
@@ -95,8 +100,9 @@ static braid_serve_verdict enqueue(braid_serve_scheduler *scheduler, braid_serve
   braid_serve_verdict verdict = __atomic_load_n(&scheduler->closed, __ATOMIC_ACQUIRE)
                                     ? braid_serve_refuse(request, BRAID_SERVE_UNAVAILABLE, "the daemon stops")
                                     : braid_serve_line_add(l, request);
-  bool stays =
-      verdict == BRAID_SERVE_DONE && request->deadline_ns && l->load.running >= (int64_t)l->device->instance_count;
+  bool busy = l->count > 1 || l->holds || l->load.running >= (int64_t)l->device->instance_count ||
+              braid_serve_supply_has_cap(scheduler->supply);
+  bool stays = verdict == BRAID_SERVE_DONE && request->deadline_ns && busy;
   if (verdict == BRAID_SERVE_DONE && l->holds)
     pthread_cond_broadcast(&l->changed); /* not any thread may run it */
   else if (verdict == BRAID_SERVE_DONE)
@@ -228,13 +234,13 @@ static braid_serve_request *begin_run(worker *w, int64_t now, int64_t *wake, bra
     choice = braid_serve_choose(l->numbers, l->seen_count, now, braid_serve_line_forecast, l);
   *wake = choice.wake_ns;
   if (!choice.count) {
-    if (braid_serve_supply_has_cap(supply)) braid_serve_supply_withdraw(supply, l->index);
+    if (!l->count || !l->holders[w->instance]) leave_cap(w->scheduler, l); /* a holder's instance sees its own alone */
     return NULL;
   }
   const braid_serve_waiting *first = &l->numbers[choice.members[0]];
   bool lingers = braid_serve_supply_has_cap(supply) && braid_serve_harvest_lingers(w->scheduler->harvest);
   if (!braid_serve_supply_begin(supply, l->index, first->rank, first->due_ns)) {
-    if (lingers) *wake = now + kLinger;
+    *wake = now + (lingers ? kLinger : kCapLook); /* whoever is before it may leave, sensors may show less */
     return NULL;
   }
   braid_serve_span span = braid_serve_line_forecast(l, first->group, choice.rows);
@@ -347,6 +353,7 @@ static bool sweep(braid_serve_scheduler *scheduler) {
     int64_t now = braid_now_ns();
     pthread_mutex_lock(&l->lock);
     if (l->count && braid_serve_line_look(l, now, NULL) == BRAID_OK) late = braid_serve_line_take_late(l, now);
+    if (!l->count) leave_cap(scheduler, l);
     left |= l->count > 0;
     pthread_mutex_unlock(&l->lock);
     requests_finish(scheduler, late);

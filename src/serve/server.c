@@ -100,6 +100,10 @@ static braid_status open_server(const braid_server_options *options, braid_serve
   BRAID_TRY(braid_serve_regions_create(&server->regions));
   BRAID_TRY(braid_serve_supply_create(server->config, server->devices, server->device_count, &server->supply));
   BRAID_TRY(braid_serve_harvest_create(server->supply, &server->harvest));
+  for (size_t i = 0; i < server->device_count; i++) {
+    server->devices[i].harvest = server->harvest;
+    server->devices[i].index = i;
+  }
   BRAID_TRY(braid_serve_scheduler_create(server->devices, server->device_count, server->supply, server->harvest,
                                          &server->scheduler));
   BRAID_TRY(braid_serve_registry_create(server->config, server->devices, &server->registry));
@@ -184,9 +188,9 @@ void braid_server_destroy(braid_server *server, int64_t grace_ns) {
   braid_serve_cluster_destroy(server->cluster);
   braid_serve_remote_stop(server->remote);
   braid_serve_scheduler_destroy(server->scheduler); /* calls that came late have asked it until now */
+  braid_serve_registry_destroy(server->registry); /* its thread may still try a model, in a turn of the harvest */
   braid_serve_harvest_destroy(server->harvest);
   braid_serve_supply_destroy(server->supply);
-  braid_serve_registry_destroy(server->registry);
   braid_serve_regions_destroy(server->regions);
   braid_serve_tenants_destroy(server->tenants, server->tenant_count);
   for (size_t i = 0; i < server->device_count; i++) braid_serve_device_close(&server->devices[i]);

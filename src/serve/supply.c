@@ -23,6 +23,9 @@ struct braid_serve_supply {
   pthread_mutex_t lock; /* of what follows */
   braid_serve_power power;
   double run_joules, measured_watts;
+  double above_joules; /* modelled, above idle, until changed_ns; what sensors are held against */
+  int64_t changed_ns;
+  pthread_mutex_t watch_lock; /* of the next two, held during the call */
   void (*sampled)(void *context);
   void *context;
   /* --- the sampler's --- */
@@ -52,17 +55,37 @@ static double sensor_read(sensor *s) {
   return NAN;
 }
 
+/* Before what runs changes, and when it is asked for. With the lock. */
+static void account(braid_serve_supply *supply) {
+  int64_t now = braid_now_ns();
+  supply->above_joules += supply->power.running * 1e-9 * (double)(now - supply->changed_ns);
+  supply->changed_ns = now;
+}
+
+/* A sample is of the time since the last one, and is held against what ran then. */
+static void take_sample(braid_serve_supply *supply, double watts, double *last_joules, int64_t *last_ns) {
+  account(supply);
+  double seconds = 1e-9 * (double)(supply->changed_ns - *last_ns);
+  double modelled = supply->power.idle + (seconds > 0 ? (supply->above_joules - *last_joules) / seconds : 0);
+  *last_joules = supply->above_joules;
+  *last_ns = supply->changed_ns;
+  supply->measured_watts = watts;
+  braid_serve_power_measure(&supply->power, isfinite(watts) ? fmax(0, watts - modelled) : 0);
+}
+
 static void *sample(void *context) {
   braid_serve_supply *supply = context;
+  double last_joules = 0;
+  int64_t last_ns = supply->began_ns;
   while (!__atomic_load_n(&supply->stop, __ATOMIC_ACQUIRE)) {
     double all = 0;
     for (size_t i = 0; i < supply->sensor_count; i++) all += sensor_read(&supply->sensors[i]);
     pthread_mutex_lock(&supply->lock);
-    supply->measured_watts = all;
-    if (isfinite(all)) braid_serve_power_measure(&supply->power, all);
-    void (*sampled)(void *) = supply->sampled;
+    take_sample(supply, all, &last_joules, &last_ns);
     pthread_mutex_unlock(&supply->lock);
-    if (sampled) sampled(supply->context);
+    pthread_mutex_lock(&supply->watch_lock);
+    if (supply->sampled) supply->sampled(supply->context);
+    pthread_mutex_unlock(&supply->watch_lock);
     (void)braid_futex_wait(&supply->stop, 0, kSample);
   }
   return NULL;
@@ -100,7 +123,9 @@ braid_status braid_serve_supply_create(const braid_serve_config *config, const b
   supply->power.peak = supply->power.idle;
   supply->measured_watts = NAN;
   supply->began_ns = braid_now_ns();
+  supply->changed_ns = supply->began_ns;
   pthread_mutex_init(&supply->lock, NULL);
+  pthread_mutex_init(&supply->watch_lock, NULL);
   find_sensors(supply, device_count);
   if (supply->sensor_count) {
     braid_status status = braid_thread_start(&supply->sampler, "braid-sensors", sample, supply);
@@ -120,14 +145,15 @@ void braid_serve_supply_destroy(braid_serve_supply *supply) {
   braid_futex_wake_all(&supply->stop);
   if (supply->samples) braid_thread_join(&supply->sampler);
   pthread_mutex_destroy(&supply->lock);
+  pthread_mutex_destroy(&supply->watch_lock);
   braid_free(NULL, supply);
 }
 
 void braid_serve_supply_watch(braid_serve_supply *supply, void (*sampled)(void *context), void *context) {
-  pthread_mutex_lock(&supply->lock);
+  pthread_mutex_lock(&supply->watch_lock);
   supply->context = context;
   supply->sampled = sampled;
-  pthread_mutex_unlock(&supply->lock);
+  pthread_mutex_unlock(&supply->watch_lock);
 }
 
 /* --- the policy, locked --------------------------------------------------------------------------------------------
@@ -139,6 +165,7 @@ bool braid_serve_supply_has_cap(const braid_serve_supply *supply) {
 bool braid_serve_supply_begin(braid_serve_supply *supply, size_t device, int rank, int64_t due_ns) {
   pthread_mutex_lock(&supply->lock);
   double watts = supply->devices[device].config->run_watts;
+  account(supply);
   bool begins = braid_serve_power_begin(&supply->power, device, watts, rank, due_ns);
   pthread_mutex_unlock(&supply->lock);
   return begins;
@@ -152,6 +179,7 @@ void braid_serve_supply_withdraw(braid_serve_supply *supply, size_t device) {
 
 static void end(braid_serve_supply *supply, double watts, int64_t ran_ns) {
   pthread_mutex_lock(&supply->lock);
+  account(supply);
   braid_serve_power_end(&supply->power, watts);
   supply->run_joules += watts * 1e-9 * (double)ran_ns;
   pthread_mutex_unlock(&supply->lock);
@@ -161,15 +189,22 @@ void braid_serve_supply_end(braid_serve_supply *supply, size_t device, int64_t r
   end(supply, supply->devices[device].config->run_watts, ran_ns);
 }
 
-bool braid_serve_supply_begin_remote(braid_serve_supply *supply, size_t device) {
+bool braid_serve_supply_begin_beside(braid_serve_supply *supply, size_t device, int rank, int64_t due_ns) {
   pthread_mutex_lock(&supply->lock);
-  bool begins = braid_serve_power_begin_behind(&supply->power, supply->devices[device].config->run_watts);
+  account(supply);
+  double watts = supply->devices[device].config->run_watts;
+  bool begins = braid_serve_power_begin(&supply->power, BRAID_SERVE_POWER_BESIDE, watts, rank, due_ns);
   pthread_mutex_unlock(&supply->lock);
   return begins;
 }
 
+void braid_serve_supply_withdraw_beside(braid_serve_supply *supply) {
+  braid_serve_supply_withdraw(supply, BRAID_SERVE_POWER_BESIDE);
+}
+
 bool braid_serve_supply_begin_training(braid_serve_supply *supply) {
   pthread_mutex_lock(&supply->lock);
+  account(supply);
   bool begins = braid_serve_power_begin_behind(&supply->power, supply->config->training_watts);
   pthread_mutex_unlock(&supply->lock);
   return begins;

@@ -26,7 +26,8 @@ typedef struct braid_serve_supply_view {
 braid_status braid_serve_supply_create(const braid_serve_config *config, const braid_serve_device *devices,
                                        size_t device_count, braid_serve_supply **out);
 void braid_serve_supply_destroy(braid_serve_supply *supply); /* NULL is allowed */
-/* Called after each look at the sensors, by their thread, from now on. */
+/* Called after each look at the sensors, by their thread, from now on; not any more once this has returned with NULL.
+ */
 void braid_serve_supply_watch(braid_serve_supply *supply, void (*sampled)(void *context), void *context);
 /* Whether there is a cap: without one, begin always succeeds. */
 bool braid_serve_supply_has_cap(const braid_serve_supply *supply);
@@ -35,8 +36,10 @@ bool braid_serve_supply_has_cap(const braid_serve_supply *supply);
 bool braid_serve_supply_begin(braid_serve_supply *supply, size_t device, int rank, int64_t due_ns);
 void braid_serve_supply_withdraw(braid_serve_supply *supply, size_t device);
 void braid_serve_supply_end(braid_serve_supply *supply, size_t device, int64_t ran_ns);
-/* Of a device that a client uses from elsewhere: behind all that waits; it ends as a run does. */
-bool braid_serve_supply_begin_remote(braid_serve_supply *supply, size_t device);
+/* Of what runs on the device beside the scheduler, with `rank` and `due_ns` among all that waits; it ends as a run
+ * does. */
+bool braid_serve_supply_begin_beside(braid_serve_supply *supply, size_t device, int rank, int64_t due_ns);
+void braid_serve_supply_withdraw_beside(braid_serve_supply *supply);
 bool braid_serve_supply_begin_training(braid_serve_supply *supply);
 void braid_serve_supply_end_training(braid_serve_supply *supply, int64_t ran_ns);
 /* How many of the device's instances the cap allows at a time, if nothing else runs. */

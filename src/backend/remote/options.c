@@ -7,7 +7,7 @@
 #include "base/try.h"
 #include "braid/remote.h"
 
-static const double kSilence = 10, kMostSilence = 3600;
+static const double kSilence = 10, kLeastSilence = 3 /* signs of life come each second */, kMostSilence = 3600;
 
 /* For devices that say nothing else; set before any is opened. */
 static char default_token[BRAID_WIRE_TOKEN];
@@ -37,8 +37,9 @@ static braid_status read_option(const char *text, remote_options *out) {
   if (strncmp(text, "timeout=", 8) != 0)
     return braid_fail(BRAID_INVALID_ARGUMENT,
                       "option \"%.100s\": expected ADDRESS/NAME, timeout=SECONDS or token-file=PATH", text);
-  if (!braid_parse_f64(text + 8, &seconds) || seconds < 0.01 || seconds > kMostSilence)
-    return braid_fail(BRAID_INVALID_ARGUMENT, "option \"%.100s\": expected 0.01 to %.0f seconds", text, kMostSilence);
+  if (!braid_parse_f64(text + 8, &seconds) || seconds < kLeastSilence || seconds > kMostSilence)
+    return braid_fail(BRAID_INVALID_ARGUMENT, "option \"%.100s\": expected %.0f to %.0f seconds", text, kLeastSilence,
+                      kMostSilence);
   out->silence_ns = (int64_t)(seconds * 1e9);
   return BRAID_OK;
 }

@@ -120,8 +120,9 @@ static void read_timings(braid_wire_reader *reader, braid_task *const *tasks, si
     braid_timing timing;
     braid_remote_get_timing(reader, &timing);
     if (!tasks[i]->timing || reader->wrong || !timing.start_ns) continue;
-    timing.start_ns -= shift;
-    if (timing.end_ns) timing.end_ns -= shift;
+    bool wrong = __builtin_sub_overflow(timing.start_ns, shift, &timing.start_ns);
+    if (timing.end_ns) wrong |= __builtin_sub_overflow(timing.end_ns, shift, &timing.end_ns);
+    if (wrong) continue; /* the daemon's clock is none */
     *tasks[i]->timing = timing;
   }
 }

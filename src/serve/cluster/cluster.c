@@ -190,7 +190,8 @@ static bool is_hopeless(const braid_serve_cluster *cluster, const char *model) {
 
 static void want_files(braid_serve_cluster *cluster, size_t index) {
   pthread_mutex_lock(&cluster->lock);
-  if (!cluster->files[index].wanted && cluster->config->fetch_max_bytes) {
+  bool here = cluster->files[index].sum[0]; /* they came a moment ago */
+  if (!here && !cluster->files[index].wanted && cluster->config->fetch_max_bytes) {
     cluster->files[index].wanted = true;
     pthread_cond_broadcast(&cluster->fetches);
   }

@@ -74,6 +74,7 @@ static braid_status fetch_file(braid_serve_cluster *cluster, braid_client *clien
   braid_sha256 hash;
   braid_sha256_begin(&hash);
   BRAID_TRY(braid_writer_open(NULL, path, &out->writer));
+  uint64_t first = 0; /* what the first answer said of its length */
   for (bool whole = false; !whole;) {
     client_ticket ticket;
     braid_wire_reader reader;
@@ -81,8 +82,9 @@ static braid_status fetch_file(braid_serve_cluster *cluster, braid_client *clien
     braid_status status = ask_piece(client, model, weights, out->bytes, &ticket, &reader);
     uint64_t total = status == BRAID_OK ? braid_wire_get_number(&reader, 8) : 0;
     size_t count = status == BRAID_OK && !reader.wrong ? reader.bytes - reader.at : 0;
-    if (status == BRAID_OK &&
-        (reader.wrong || total > most || count > total - out->bytes || (!count && total > out->bytes)))
+    if (!out->bytes) first = total;
+    if (status == BRAID_OK && (reader.wrong || total > most || total != first || total < out->bytes ||
+                               count > total - out->bytes || (!count && total > out->bytes)))
       status = braid_fail(BRAID_IO, "a file of %llu bytes, of which the node sends %zu at %llu; %llu may be fetched",
                           (unsigned long long)total, count, (unsigned long long)out->bytes, (unsigned long long)most);
     if (status == BRAID_OK && count) {

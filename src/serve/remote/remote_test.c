@@ -141,7 +141,7 @@ static void test_refused(void **state) {
   refuse_open("remote:localhost", BRAID_INVALID_ARGUMENT, "expected ADDRESS/NAME");
   refuse_open("remote:localhost/cpu", BRAID_INVALID_ARGUMENT, "HOST:PORT");
   refuse_open("remote:127.0.0.1:1/cpu", BRAID_IO, "Connection refused");
-  refuse_open(spec_of(wire_address(), "cpu,timeout=0"), BRAID_INVALID_ARGUMENT, "0.01 to 3600 seconds");
+  refuse_open(spec_of(wire_address(), "cpu,timeout=0"), BRAID_INVALID_ARGUMENT, "3 to 3600 seconds");
   refuse_open(spec_of(wire_address(), "cpu,speed=9"), BRAID_INVALID_ARGUMENT, "speed=9");
   refuse_open(spec_of(wire_address(), "cpu,token-file=/proc/none"), BRAID_IO, "/proc/none");
   refuse_open(spec_of(wire_address(), "cpu,token-file=/dev/null"), BRAID_INVALID_FILE, "a line of 1 to");
@@ -217,12 +217,12 @@ static void test_silence(void **state) {
   int file = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
   assert_int_equal(bind(file, (struct sockaddr *)&at, sizeof at), 0);
   assert_int_equal(listen(file, 4), 0);
-  snprintf(spec, sizeof spec, "remote:unix:%s/cpu,timeout=0.2", path);
+  snprintf(spec, sizeof spec, "remote:unix:%s/cpu,timeout=3", path);
   struct timespec before, after;
   clock_gettime(CLOCK_MONOTONIC, &before);
-  refuse_open(spec, BRAID_DEVICE_LOST, "no sign of life for 0.2 s");
+  refuse_open(spec, BRAID_DEVICE_LOST, "no sign of life for 3 s");
   clock_gettime(CLOCK_MONOTONIC, &after);
-  assert_true(after.tv_sec - before.tv_sec < 5);
+  assert_true(after.tv_sec - before.tv_sec < 8);
   close(file);
 }
 

@@ -16,7 +16,7 @@
 #include "base/detail.h"
 #include "base/try.h"
 
-enum { kPowerLookNs = 500000, kIdleMs = 500, kKeptBody = 1 << 20 };
+enum { kIdleMs = 500, kKeptBody = 1 << 20 };
 
 struct braid_serve_remote {
   braid_server *server;
@@ -117,27 +117,20 @@ static size_t device_index(const session *s) {
   return (size_t)(s->config - s->remote->server->config->devices);
 }
 
+static bool turn_is_cancelled(void *context) {
+  return session_is_cancelled(context);
+}
+
 bool session_turn_begin(session *s) {
-  if (!s->remote) return true;
-  braid_server *server = s->remote->server;
-  braid_serve_harvest_enter(server->harvest);
-  for (;;) {
-    (void)braid_serve_harvest_lingers(server->harvest); /* training that rests by now uses no power any more */
-    if (braid_serve_supply_begin_remote(server->supply, device_index(s))) return true;
-    if (session_is_cancelled(s)) break;
-    nanosleep(&(struct timespec){0, kPowerLookNs}, NULL);
-  }
-  braid_serve_harvest_leave(server->harvest);
-  return false;
+  return !s->remote ||
+         braid_serve_harvest_turn_begin(s->remote->server->harvest, device_index(s), turn_is_cancelled, s);
 }
 
 void session_turn_end(session *s, int64_t began_ns) {
   if (!s->remote) return;
-  braid_server *server = s->remote->server;
   int64_t ran = braid_now_ns() - began_ns;
-  braid_serve_supply_end(server->supply, device_index(s), ran);
-  braid_serve_scheduler_power_freed(server->scheduler);
-  braid_serve_harvest_leave(server->harvest);
+  braid_serve_harvest_turn_end(s->remote->server->harvest, device_index(s), ran);
+  braid_serve_scheduler_power_freed(s->remote->server->scheduler);
   braid_serve_tenant_use(s->tenant, ran, s->config->run_watts);
 }
 
@@ -468,8 +461,11 @@ static session *session_create(struct braid_serve_remote *remote, int file, brai
 braid_serve_verdict braid_serve_remote_adopt(struct braid_serve_remote *remote, int file, braid_serve_tenant *tenant,
                                              const braid_serve_device_config *device, uint64_t id,
                                              char detail[BRAID_SERVE_DETAIL]) {
-  int one = 1;
-  (void)setsockopt(file, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof one); /* a client that is gone frees what it has */
+  int one = 1, idle = 30, between = 10, count = 3; /* a client whose machine is gone frees what it has in a minute */
+  (void)setsockopt(file, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof one);
+  (void)setsockopt(file, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle); /* Unix sockets have none of these */
+  (void)setsockopt(file, IPPROTO_TCP, TCP_KEEPINTVL, &between, sizeof between);
+  (void)setsockopt(file, IPPROTO_TCP, TCP_KEEPCNT, &count, sizeof count);
   pthread_mutex_lock(&remote->lock);
   reap(remote);
   size_t own = 0, most = remote->server->tenant_count > 1 ? BRAID_SERVE_SESSIONS / 2 : BRAID_SERVE_SESSIONS;

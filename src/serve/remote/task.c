@@ -339,14 +339,24 @@ static braid_status run_submit(session *s, session_run *run, size_t count) {
   return status;
 }
 
-/* Runs the tasks before the first that is wrong, which then fails. */
-static void run_execute(session *s, session_run *run, bool timed, braid_remote_result *result) {
+/* How many tasks are right before the first that is wrong, and what is wrong with that one. */
+static size_t run_check(const session *s, const session_run *run, braid_status *wrong, char detail[BRAID_WIRE_DETAIL]) {
   size_t right = 0;
-  braid_status wrong = BRAID_OK;
-  char detail[BRAID_WIRE_DETAIL] = "";
+  *wrong = BRAID_OK;
+  detail[0] = '\0';
   braid_clear_detail();
-  while (right < run->count && (wrong = check_task(s, run, right)) == BRAID_OK) right++;
-  if (wrong != BRAID_OK) snprintf(detail, sizeof detail, "%.500s", braid_error_detail());
+  while (right < run->count && (*wrong = check_task(s, run, right)) == BRAID_OK) right++;
+  if (*wrong != BRAID_OK) snprintf(detail, BRAID_WIRE_DETAIL, "%.500s", braid_error_detail());
+  return right;
+}
+
+/* Runs the tasks before the first that is wrong, which then fails. False: cancelled before they began. */
+static bool run_execute(session *s, session_run *run, bool timed, braid_remote_result *result) {
+  braid_status wrong;
+  char detail[BRAID_WIRE_DETAIL];
+  size_t right = run_check(s, run, &wrong, detail);
+  if (!session_turn_begin(s)) return false;
+  int64_t began = braid_now_ns();
   braid_verdict_init(&run->verdict);
   for (size_t i = 0; i < run->count; i++) {
     run->timings[i] = (braid_timing){.energy_uj = -1};
@@ -354,6 +364,7 @@ static void run_execute(session *s, session_run *run, bool timed, braid_remote_r
   }
   braid_status submitted = right ? run_submit(s, run, right) : BRAID_OK;
   run_await(s, run);
+  session_turn_end(s, began);
   braid_status status = braid_verdict_status(&run->verdict);
   if (status == BRAID_OK && submitted != BRAID_OK) status = submitted;
   *result = (braid_remote_result){.failed = BRAID_REMOTE_NONE, .status = status};
@@ -366,6 +377,7 @@ static void run_execute(session *s, session_run *run, bool timed, braid_remote_r
     result->failed = (uint32_t)right;
     memcpy(result->detail, detail, sizeof detail);
   }
+  return true;
 }
 
 /* Room for what is read, behind the answer. */
@@ -391,11 +403,8 @@ static braid_status run_once(session *s, braid_wire_reader *reader, session_run 
   BRAID_TRY(read_changes(s, reader, run, &timed));
   BRAID_TRY(skip_rest(run, reader));
   BRAID_TRY(place_reads(s, run));
-  if (!session_turn_begin(s))
+  if (!run_execute(s, run, timed, &result))
     return braid_fail(BRAID_CANCELLED, "cancelled while it waited for the daemon's power cap");
-  int64_t began = braid_now_ns();
-  run_execute(s, run, timed, &result);
-  session_turn_end(s, began);
   if (result.status == BRAID_OK) s->data_bytes = run->read_bytes;
   result.arrived_ns = s->arrived_ns;
   result.left_ns = braid_now_ns();
