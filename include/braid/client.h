@@ -192,7 +192,8 @@ typedef struct braid_client_harvest braid_client_harvest;
 BRAID_CLIENT_API braid_client_status braid_client_harvest_begin(braid_client *client, braid_client_harvest **out);
 /* OK as soon as the process may compute: at once, where the devices are idle. To be called before each piece of work,
  * which should take a few milliseconds at most: requests that come meanwhile do not wait for it, but share the machine
- * with it. A thread computes until it calls this again; the process rests when all that have computed do. TIMEOUT: not within `timeout_ms` (less than 0: no limit). LOST: the daemon has gone. */
+ * with it. A thread computes until it calls this again; the process rests when all that have computed do. TIMEOUT: not
+ * within `timeout_ms` (less than 0: no limit). LOST: the daemon has gone. */
 BRAID_CLIENT_API braid_client_status braid_client_harvest_wait(braid_client_harvest *harvest, int64_t timeout_ms);
 BRAID_CLIENT_API void braid_client_harvest_end(braid_client_harvest *harvest); /* NULL is allowed */
 /* Whether the other side still holds the connection, as far as this machine knows; asks nobody. */

@@ -188,7 +188,7 @@ void braid_server_destroy(braid_server *server, int64_t grace_ns) {
   braid_serve_cluster_destroy(server->cluster);
   braid_serve_remote_stop(server->remote);
   braid_serve_scheduler_destroy(server->scheduler); /* calls that came late have asked it until now */
-  braid_serve_registry_destroy(server->registry); /* its thread may still try a model, in a turn of the harvest */
+  braid_serve_registry_destroy(server->registry);   /* its thread may still try a model, in a turn of the harvest */
   braid_serve_harvest_destroy(server->harvest);
   braid_serve_supply_destroy(server->supply);
   braid_serve_regions_destroy(server->regions);
