@@ -55,8 +55,8 @@ async def measure(args, port, folder, server):
     alone.wait()
     print(f"capacity {capacity:.0f} requests/s; {len(times)} requests at {args.load:.0%} of it; training alone uses {full:.2f} CPUs")
     tenant = ["--tenant", "unix:" + os.path.join(folder, "b.sock")]
-    for name, more in (("no training", None), ("braid train --tenant", tenant), ("no training", None), ("braid train --idle", ["--idle"]),
-                       ("no training", None), ("braid train", [])):
+    for name, more in (("no training", None), ("--tenant", tenant), ("no training", None), ("--tenant --threads 1", [*tenant, "--threads", "1"]),
+                       ("no training", None), ("--idle", ["--idle"]), ("no training", None), ("braid train", [])):
         trainer = train(args, folder, *more) if more is not None else None
         await asyncio.sleep(4 if trainer else 0)
         before, began = cpu_seconds(trainer.pid) if trainer else 0, time.monotonic()
