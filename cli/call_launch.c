@@ -100,15 +100,41 @@ static braid_status read_file(const char *path, void **out, size_t *out_bytes) {
   return whole ? BRAID_OK : braid_fail(BRAID_IO, "%s cannot be read", path);
 }
 
+static double now_ms(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (double)now.tv_sec * 1e3 + (double)now.tv_nsec * 1e-6;
+}
+
+/* A model that is not loaded is loaded by a request for it, which has no inputs here and is refused; then it is waited
+ * for, as long as an answer is. */
+static braid_status wake_model(const call_options *o, launch *l) {
+  double until = now_ms() + (double)o->timeout_ms;
+  braid_client_call *call;
+  braid_client_launch_options nothing = {.model = o->model};
+  if (braid_client_launch(l->client, &nothing, &call) == BRAID_CLIENT_OK) braid_client_release(call);
+  char refusal[512];
+  snprintf(refusal, sizeof refusal, "%s", braid_client_error());
+  for (;;) {
+    size_t count;
+    free(l->model);
+    l->model = NULL;
+    braid_status status = cli_call_status(braid_client_models(l->client, o->model, &l->model, &count));
+    if (status != BRAID_OK || l->model->state == BRAID_CLIENT_READY) return status;
+    if (l->model->state != BRAID_CLIENT_LOADING || now_ms() > until) break;
+    nanosleep(&(struct timespec){0, 10000000}, NULL);
+  }
+  return braid_fail(BRAID_BUSY, "model %s is not ready: %s", o->model,
+                    l->model->reason[0] ? l->model->reason : refusal);
+}
+
 /* The model's description, which names its ports. */
 braid_status cli_call_find_model(const call_options *o, launch *l) {
   size_t count;
   if (!o->compile) {
     l->options.model = o->model;
     braid_status status = cli_call_status(braid_client_models(l->client, o->model, &l->model, &count));
-    if (status != BRAID_OK || l->model->state == BRAID_CLIENT_READY) return status;
-    return braid_fail(BRAID_BUSY, "model %s is not ready: %s", o->model,
-                      l->model->reason[0] ? l->model->reason : "it is not loaded");
+    return status != BRAID_OK || l->model->state == BRAID_CLIENT_READY ? status : wake_model(o, l);
   }
   void *data = NULL;
   size_t bytes;
@@ -122,12 +148,6 @@ braid_status cli_call_find_model(const call_options *o, launch *l) {
 
 /* --- launches ------------------------------------------------------------------------------------------------------
  */
-static double now_ms(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (double)now.tv_sec * 1e3 + (double)now.tv_nsec * 1e-6;
-}
-
 static braid_status launch_once(launch *l) {
   braid_client_release(l->call);
   l->call = NULL;

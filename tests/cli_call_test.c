@@ -19,6 +19,7 @@ static void make_input(void) {
 
 static void start_daemon(void) {
   static const char kConfig[] = "models:\n  - {name: lenet, path: " BRAID_MODELS "/lenet.cfg}\n"
+                                "  - {name: lazy, path: " BRAID_MODELS "/lenet.cfg, lazy: true}\n"
                                 "tenants:\n  - {name: ann, token: secret, admin: true}\n"
                                 "  - {name: night, token: dark, train: true}\n";
   put_file(in_folder("serve.yaml"), kConfig, strlen(kConfig));
@@ -103,6 +104,14 @@ static void test_list(void **state) {
   discard(&o);
   o = run_quietly("call unix:$/b.sock --token secret --list --json");
   expect_text(o.out, "\"tenant\":\"ann\",\"models\":[{\"name\":\"lenet\"");
+  discard(&o);
+}
+
+/* Its first request loads it. */
+static void test_lazy(void **state) {
+  (void)state;
+  outcome o = run_quietly("call unix:$/b.sock lazy --token secret --input $/x.npy");
+  expect_text(o.out, "output float32[1,10]:");
   discard(&o);
 }
 
@@ -293,6 +302,7 @@ int main(void) {
       cmocka_unit_test(test_same_bits_as_run),
       cmocka_unit_test(test_repeat),
       cmocka_unit_test(test_list),
+      cmocka_unit_test(test_lazy),
       cmocka_unit_test(test_compile),
       cmocka_unit_test(test_refusals),
       cmocka_unit_test(test_batch),

@@ -124,13 +124,14 @@ static void daemon_lose(spread_daemon *d, const char *why) {
   s->retried += d->flight;
   s->flight -= d->flight;
   snprintf(s->trouble, sizeof s->trouble, "%s", why);
+  bool back = d->flight > 0; /* launches, for others to take */
   d->flight = 0;
   if (d->link) {
     d->link->retired = true;
     link_drop(d->link);
   }
   d->link = NULL;
-  pthread_cond_broadcast(&s->changed);
+  if (back) pthread_cond_broadcast(&s->changed);
   if (!s->stop) spread_wait(s, PAUSE_MS);
   pthread_mutex_unlock(&s->lock);
 }

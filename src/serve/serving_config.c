@@ -306,6 +306,11 @@ static braid_status check_power(const braid_serve_config *config, place *at) {
   BRAID_TRY(check_number(cap, "power_cap_watts", 1e7));
   if (cap == 0) return BRAID_OK;
   for (unsigned i = 0; i < config->devices_count; i++) idle += config->devices[i].idle_watts;
+  if (idle + config->training_watts > cap)
+    return braid_fail(BRAID_INVALID_FILE,
+                      "power_cap_watts is %g, under which training beside could never compute: all devices idle take "
+                      "%g, and training_watts is %g",
+                      cap, idle, config->training_watts);
   for (unsigned i = 0; i < config->devices_count; i++) {
     const braid_serve_device_config *device = &config->devices[i];
     if (device->run_watts == 0)

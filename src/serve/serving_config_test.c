@@ -81,6 +81,9 @@ static void test_refusals(void **state) {
       {"power_cap_watts: 50\ndevices:\n  - {name: c, idle_watts: 30, run_watts: 10}\n  - {name: d, idle_watts: 15, "
        "run_watts: 5}\nmodels:\n  - {name: a, path: p}\n",
        "line 1: power_cap_watts is 50, under which device c cannot run: all devices idle take 45"},
+      {"power_cap_watts: 40\ntraining_watts: 30\ndevices:\n  - {name: c, idle_watts: 15, run_watts: 5}\nmodels:\n  - "
+       "{name: a, path: p}\n",
+       "line 1: power_cap_watts is 40, under which training beside could never compute"},
       {"devices:\n  - {name: c, run_watts: .inf}\nmodels:\n  - {name: a, path: p}\n", "run_watts is .inf"},
       {"certificate: c.pem\nmodels:\n  - {name: a, path: p}\n", "line 1: TLS takes both"},
       {"models:\n  - {name: a, path: p}\ntenants:\n  - {name: t, token: x}\n  - {name: u, token: x}\n",

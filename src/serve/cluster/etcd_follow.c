@@ -163,6 +163,13 @@ static braid_status take_message(braid_etcd_follow *follow, braid_etcd_keys *out
     if (compacted) follow->retry_ns = 0;
     return status;
   }
+  if (response->created && response->header && response->header->revision < follow->next - 1) {
+    follow->next = 0; /* a store that is younger than what we know: it has lost its data, or this member is behind */
+    protobuf_c_message_free_unpacked(&response->base, NULL);
+    close_stream(follow);
+    follow->retry_ns = 0;
+    return BRAID_OK;
+  }
   read_on(follow);
   return take_events(follow, response, out);
 }

@@ -245,6 +245,34 @@ static void test_compaction(void **state) {
   etcd_stop(&group);
 }
 
+/* etcd comes back without its data: what it has now is read, and what was there is gone. */
+static void test_lost_data(void **state) {
+  (void)state;
+  etcd_group group;
+  etcd_start(&group, 1);
+  braid_etcd *etcd = connect_to(group.endpoints), *other = connect_to(group.endpoints);
+  braid_etcd_follow *follow;
+  char command[256];
+  for (int i = 0; i < 20; i++) put(other, "/braid-test/a", "1", 0);
+  assert_int_equal(braid_etcd_follow_create(etcd, kPrefix, &follow), BRAID_OK);
+  braid_etcd_keys keys = next_keys(follow);
+  braid_etcd_keys_free(&keys);
+  etcd_kill(&group, 0);
+  snprintf(command, sizeof command, "rm -rf %s/etcd-%d", folder, group.members[0].port);
+  assert_int_equal(system(command), 0);
+  etcd_begin(&group, 0);
+  put(other, "/braid-test/b", "2", 0);
+  keys = next_keys(follow);
+  assert_true(keys.all && keys.count == 1 && key_is(&keys.keys[0], "/braid-test/b", "2"));
+  braid_etcd_keys_free(&keys);
+  put(other, "/braid-test/c", "1", 0);
+  expect_change(follow, "/braid-test/c", "1");
+  braid_etcd_follow_destroy(follow);
+  braid_etcd_destroy(etcd);
+  braid_etcd_destroy(other);
+  etcd_stop(&group);
+}
+
 /* Three members; the one that we are connected to dies. */
 static void test_members(void **state) {
   (void)state;
@@ -434,7 +462,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_endpoints), cmocka_unit_test(test_transactions), cmocka_unit_test(test_leases),
       cmocka_unit_test(test_tls),       cmocka_unit_test(test_follow),       cmocka_unit_test(test_compaction),
-      cmocka_unit_test(test_members),   cmocka_unit_test(test_strangers),    cmocka_unit_test(test_lies),
+      cmocka_unit_test(test_lost_data), cmocka_unit_test(test_members),      cmocka_unit_test(test_strangers),
+      cmocka_unit_test(test_lies),
   };
   return skip_run_group_tests(tests, make_folder, remove_folder);
 }

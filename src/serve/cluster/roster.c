@@ -336,5 +336,5 @@ void braid_cluster_roster_apply(braid_cluster_roster *roster, const char *prefix
     }
     roster->refused += !fits || !apply_key(roster, name, key);
   }
-  if (keys->revision > roster->revision) roster->revision = keys->revision;
+  if (keys->all || keys->revision > roster->revision) roster->revision = keys->revision;
 }

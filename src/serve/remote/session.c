@@ -308,6 +308,8 @@ static bool answer_opening(session *s, braid_status status) {
   braid_remote_device device = {.info = s->info,
                                 .max_body = (uint64_t)s->remote->server->config->max_request_bytes,
                                 .max_bytes = (uint64_t)s->tenant->config->max_bytes};
+  if (!device.info.memory_bytes || device.info.memory_bytes > device.max_bytes)
+    device.info.memory_bytes = device.max_bytes; /* more is not to be had */
   snprintf(device.info.name, sizeof device.info.name, "%.31s", s->config->name);
   braid_wire_put_status(&s->writer, (unsigned)braid_serve_http_status(BRAID_SERVE_DONE), "");
   braid_remote_put_device(&s->writer, &device);
