@@ -142,6 +142,9 @@ static void load_slot(braid_serve_registry *registry, slot *s) {
     snprintf(s->reason, sizeof s->reason, "%s", braid_error_detail());
   }
   s->first = false;
+  size_t most = (size_t)registry->config->max_memory_bytes;
+  if (status == BRAID_OK && most && bytes > most)
+    snprintf(s->reason, sizeof s->reason, "it takes %zu bytes, more than max_memory_bytes alone", bytes);
   size_t count = evict(registry, s, evicted);
   pthread_cond_broadcast(&registry->changed);
   pthread_mutex_unlock(&registry->lock);

@@ -108,8 +108,9 @@ bool braid_serve_tenant_reserve(braid_serve_tenant *tenant, size_t bytes) {
 }
 
 braid_serve_verdict braid_serve_tenant_take(braid_serve_tenant *tenant, braid_serve_request *request, size_t bytes) {
-  if (!braid_serve_tenant_reserve(tenant, bytes))
-    return braid_serve_refuse(request, BRAID_SERVE_OVER_QUOTA,
+  bool ever = bytes <= (size_t)tenant->config->max_bytes;
+  if (!ever || !braid_serve_tenant_reserve(tenant, bytes))
+    return braid_serve_refuse(request, ever ? BRAID_SERVE_OVER_QUOTA : BRAID_SERVE_TOO_LARGE,
                               "%zu bytes more are over the %lld that tenant %s may have in flight", bytes,
                               (long long)tenant->config->max_bytes, tenant->config->name);
   request->bytes += bytes;

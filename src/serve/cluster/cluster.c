@@ -34,7 +34,8 @@ size_t braid_cluster_model_index(const braid_serve_cluster *cluster, const char 
  */
 static void set_trouble(braid_serve_cluster *cluster, const char *text) {
   pthread_mutex_lock(&cluster->lock);
-  bool news = !cluster->trouble[0] != !text[0];
+  bool news = !cluster->told || !cluster->trouble[0] != !text[0];
+  cluster->told = true;
   snprintf(cluster->trouble, sizeof cluster->trouble, "%s", text);
   if (news && text[0]) cluster->counters.etcd_lost++;
   pthread_mutex_unlock(&cluster->lock);
@@ -198,6 +199,18 @@ static void want_files(braid_serve_cluster *cluster, size_t index) {
   pthread_mutex_unlock(&cluster->lock);
 }
 
+/* Once, until it can. */
+static void say_unable(braid_serve_cluster *cluster, size_t index, const braid_serve_entry *entry, bool ours) {
+  cluster_rate *rate = &cluster->rates[index];
+  bool missing = ours && rate->file_bytes < 0 && !cluster->config->fetch_max_bytes;
+  bool unable = entry->state == BRAID_SERVE_BROKEN || missing;
+  if (unable && !rate->said)
+    braid_log_write(cluster->server->log, BRAID_LOG_WARNING, "the cluster: model %s cannot be loaded here: %s",
+                    entry->config->name,
+                    missing ? "its file is not there, and fetch_max_bytes allows to fetch none" : entry->reason);
+  rate->said = unable;
+}
+
 /* Loads and unloads what the orders say. While etcd is away the last ones hold. */
 static void node_obey(braid_serve_cluster *cluster) {
   braid_serve_registry *registry = cluster->server->registry;
@@ -207,6 +220,7 @@ static void node_obey(braid_serve_cluster *cluster) {
   for (size_t i = 0; braid_serve_registry_local(registry, i, &entry, &refused, &asked); i++) {
     const braid_cluster_order *order = braid_cluster_roster_order(&cluster->roster, entry.config->name);
     bool ours = order && braid_cluster_order_names(order, cluster->node);
+    say_unable(cluster, i, &entry, ours);
     if (ours && cluster->rates[i].file_bytes < 0)
       want_files(cluster, i);
     else if (ours)

@@ -52,6 +52,7 @@ typedef struct cluster_rate {
   uint64_t done;
   double requests_per_s;
   int64_t file_bytes; /* of the model's files; -1: they are not there */
+  bool said;          /* why this node cannot load it */
 } cluster_rate;
 
 /* What the control node remembers of a model's demand. */
@@ -97,9 +98,9 @@ struct braid_serve_cluster {
   pthread_cond_t changed;
   pthread_cond_t fetches; /* there is something to be fetched */
   braid_cluster_roster roster;
-  cluster_files *files;          /* of the configuration's models */
-  int64_t lease, lease_until_ns; /* 0: none; it is ours at least until then */
-  bool leads, settled;
+  cluster_files *files;             /* of the configuration's models */
+  int64_t lease, lease_until_ns;    /* 0: none; it is ours at least until then */
+  bool leads, settled, told;        /* told: whether etcd answers has been said */
   char trouble[BRAID_SERVE_DETAIL]; /* with etcd; "": none */
   braid_serve_model **remotes;      /* of the configuration's models: who stands for those of others; NULL: nobody */
   braid_serve_statistics *remote_statistics;

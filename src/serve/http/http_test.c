@@ -164,7 +164,7 @@ static void test_refusals(void **state) {
        "{\"inputs\":[{\"name\":\"input\",\"datatype\":\"FP32\",\"shape\":[-1,1,28,28],\"data\":[1]}]}", 400,
        "at least 0"},
       {"POST", "/v2/models/lenet/infer",
-       "{\"inputs\":[{\"name\":\"input\",\"datatype\":\"FP32\",\"shape\":[100000000,1,28,28],\"data\":[1]}]}", 429,
+       "{\"inputs\":[{\"name\":\"input\",\"datatype\":\"FP32\",\"shape\":[100000000,1,28,28],\"data\":[1]}]}", 413,
        "may have in flight"},
       {"POST", "/v2/models/lenet/infer",
        "{\"inputs\":[{\"name\":\"input\",\"datatype\":\"FP32\",\"shape\":[1,1,28,28],\"parameters\":{\"binary_data_"
