@@ -1,12 +1,12 @@
 /* Training beside the daemon: gates are open while it has nothing to do, and only then; a run waits for the power that
  * training has, but not for training that does not rest; the power cap holds. */
+#include <math.h>
 #include <pthread.h>
 
 #include "serve/wire/wire_check.h"
 
 static const char kConfig[] = "devices:\n"
                               "  - {name: cpu, threads: 1, instances: 2, idle_watts: 20, run_watts: 25}\n"
-                              "training_watts: 30\n"
                               "models:\n"
                               "  - {name: lenet, path: " BRAID_MODELS "/lenet.cfg}\n"
                               "  - {name: slow, path: " BRAID_MODELS "/lenet.cfg, batch_bits: any, max_batch: 8, "
@@ -123,15 +123,15 @@ static void *train(void *context) {
   return NULL;
 }
 
-static braid_server *start_capped(int watts) {
+static braid_server *start_capped(int watts, int training) {
   char config[2048];
-  snprintf(config, sizeof config, "power_cap_watts: %d\n%s", watts, kConfig);
+  snprintf(config, sizeof config, "power_cap_watts: %d\ntraining_watts: %d\n%s", watts, training, kConfig);
   return wire_start(config);
 }
 
 /* Under a cap that does not hold training and a run together: most milliseconds of a launch in pieces of training. */
 static double longest_beside(int piece_ms, int watts, double *out_peak) {
-  braid_server *server = start_capped(watts);
+  braid_server *server = start_capped(watts, 30);
   braid_client *asks = wire_connect(wire_address(), "a"), *trains = wire_connect(wire_address(), "n");
   trainer t = {.piece_ms = piece_ms};
   pthread_t thread;
@@ -178,7 +178,7 @@ static void *ask(void *context) {
 static void test_cap_over_instances(void **state) {
   (void)state;
   for (int watts = 45; watts <= 70; watts += 25) {
-    braid_server *server = start_capped(watts);
+    braid_server *server = start_capped(watts, 0);
     pthread_t threads[4];
     for (int i = 0; i < 4; i++) assert_int_equal(pthread_create(&threads[i], NULL, ask, NULL), 0);
     for (int i = 0; i < 4; i++) pthread_join(threads[i], NULL);
@@ -192,6 +192,62 @@ static void test_cap_over_instances(void **state) {
   }
 }
 
+/* Three devices under a cap for one run: a request that becomes late while it waits for the cap lets those behind it
+ * through. */
+static void test_cap_over_devices(void **state) {
+  (void)state;
+  static const char kThree[] =
+      "power_cap_watts: 40\n"
+      "devices:\n"
+      "  - {name: c, threads: 1, idle_watts: 10, run_watts: 10}\n"
+      "  - {name: a, threads: 1, idle_watts: 10, run_watts: 10}\n"
+      "  - {name: b, threads: 1, idle_watts: 10, run_watts: 10}\n"
+      "models:\n"
+      "  - {name: on_c, device: c, path: " BRAID_MODELS "/lenet.cfg}\n"
+      "  - {name: on_a, device: a, path: " BRAID_MODELS "/lenet.cfg, max_batch: 8, batch_bits: any}\n"
+      "  - {name: on_b, device: b, path: " BRAID_MODELS "/lenet.cfg}\n";
+  enum { kRowsOnA = 200 };
+  braid_server *server = wire_start(kThree);
+  braid_client *client = wire_connect(wire_address(), NULL);
+  float *rows = calloc(kRowsOnA, sizeof image[0]);
+  braid_client_tensor many = {.name = "input",
+                              .dtype = BRAID_CLIENT_F32,
+                              .rank = 4,
+                              .dims = {kRowsOnA, 1, 28, 28},
+                              .data = rows,
+                              .bytes = kRowsOnA * sizeof image[0]},
+                      one = many;
+  one.dims[0] = 1;
+  one.bytes = sizeof image[0];
+  double whole_ms = 1e9; /* of the run on a, at the end of which b's request is late */
+  for (int i = 0; i < 5; i++) {
+    braid_client_call *call;
+    double began = now_ms();
+    expect(braid_client_launch(
+               client, &(braid_client_launch_options){.model = "on_a", .inputs = &many, .input_count = 1}, &call),
+           BRAID_CLIENT_OK, NULL);
+    whole_ms = fmin(whole_ms, now_ms() - began);
+    braid_client_release(call);
+  }
+  for (int i = 0; i < 60; i++) {
+    braid_client_call *calls[3];
+    braid_client_launch_options launches[] = {
+        {.model = "on_a", .inputs = &many, .input_count = 1},
+        {.model = "on_b", .inputs = &one, .input_count = 1, .deadline_us = (int64_t)(whole_ms * (600 + 8 * i))},
+        {.model = "on_c", .inputs = &one, .input_count = 1}};
+    for (int k = 0; k < 3; k++) expect(braid_client_submit(client, &launches[k], &calls[k]), BRAID_CLIENT_OK, NULL);
+    expect(braid_client_wait(calls[2], 5000), BRAID_CLIENT_OK, NULL);
+    braid_client_status late = braid_client_wait(calls[1], 5000);
+    assert_true(late == BRAID_CLIENT_OK || late == BRAID_CLIENT_LATE || late == BRAID_CLIENT_UNAVAILABLE);
+    expect(braid_client_wait(calls[0], 5000), BRAID_CLIENT_OK, NULL);
+    for (int k = 0; k < 3; k++) braid_client_release(calls[k]);
+  }
+  assert_true(braid_serve_supply_look(server->supply).peak_watts == 40);
+  free(rows);
+  braid_client_close(client);
+  braid_server_destroy(server, 0);
+}
+
 static int prepare(void **state) {
   compute_expected();
   return make_folder(state);
@@ -203,6 +259,7 @@ int main(void) {
       cmocka_unit_test(test_connection_that_goes),
       cmocka_unit_test(test_runs_wait_for_training_to_rest),
       cmocka_unit_test(test_cap_over_instances),
+      cmocka_unit_test(test_cap_over_devices),
   };
   return skip_run_group_tests(tests, prepare, remove_folder);
 }
