@@ -20,7 +20,7 @@ static void ok(braid_status status) {
 
 /* --- devices -------------------------------------------------------------------------------------------------------
  */
-/* The CPU with some of its kernels, in the plain layout alone; "remote" has memory of its own. */
+/* The CPU with some of its kernels, in the plain layout alone; "far" has memory of its own. */
 static const char *kept; /* " Relu Add ": ops that they have kernels for */
 
 static bool is_in(const char *list, const char *op) {
@@ -31,7 +31,7 @@ static bool is_in(const char *list, const char *op) {
 
 static void limited_info(void *self, braid_device_info *out) {
   braid_backend_cpu.info(self, out);
-  strcpy(out->name, out->memory == BRAID_MEMORY_SEPARATE ? "remote" : "limited");
+  strcpy(out->name, out->memory == BRAID_MEMORY_SEPARATE ? "far" : "limited");
 }
 
 static braid_status limited_enumerate(braid_device_info *infos, size_t capacity, size_t *count) {
@@ -40,13 +40,13 @@ static braid_status limited_enumerate(braid_device_info *infos, size_t capacity,
   return status;
 }
 
-static braid_status remote_enumerate(braid_device_info *infos, size_t capacity, size_t *count) {
+static braid_status far_enumerate(braid_device_info *infos, size_t capacity, size_t *count) {
   braid_status status = braid_backend_cpu.enumerate(infos, capacity, count);
-  if (capacity) strcpy(infos[0].name, "remote");
+  if (capacity) strcpy(infos[0].name, "far");
   return status;
 }
 
-static braid_status remote_open(const braid_allocator *allocator, size_t index, const char *options, void **out) {
+static braid_status far_open(const braid_allocator *allocator, size_t index, const char *options, void **out) {
   (void)options;
   return braid_backend_cpu.open(allocator, index, "memory=separate", out);
 }
@@ -69,7 +69,7 @@ static const braid_kernel *const *limited_kernels(void *self, size_t *count) {
 }
 
 static braid_registry *make_registry(const char *ops) {
-  static braid_backend limited, remote;
+  static braid_backend limited, far;
   braid_registry *registry;
   kept = ops;
   limited = braid_backend_cpu;
@@ -78,13 +78,13 @@ static braid_registry *make_registry(const char *ops) {
   limited.kernels = limited_kernels;
   limited.info = limited_info;
   limited.layouts = NULL;
-  remote = limited;
-  remote.name = "remote";
-  remote.enumerate = remote_enumerate;
-  remote.open = remote_open;
+  far = limited;
+  far.name = "far";
+  far.enumerate = far_enumerate;
+  far.open = far_open;
   ok(braid_registry_create(NULL, &registry));
   ok(braid_registry_add(registry, &limited));
-  ok(braid_registry_add(registry, &remote));
+  ok(braid_registry_add(registry, &far));
   return registry;
 }
 
@@ -182,12 +182,12 @@ static void test_networks(void **state) {
   static const char *const kOps[] = {" Relu ", " Add ", " Relu Add ", " Relu Add MatMul ", " MatMul ", " Conv Relu "};
   static const struct {
     const char *devices, *place;
-  } kMachines[] = {{"remote cpu", NULL},
+  } kMachines[] = {{"far cpu", NULL},
                    {"limited cpu", NULL},
                    {"limited cpu:memory=separate", NULL},
-                   {"remote cpu:memory=separate", NULL},
-                   {"cpu remote", "relu0=remote"},
-                   {"cpu remote", "relu*=remote"},
+                   {"far cpu:memory=separate", NULL},
+                   {"cpu far", "relu0=far"},
+                   {"cpu far", "relu*=far"},
                    {"cpu:memory=separate limited", "relu1=limited"}};
   static result expected, out;
   for (size_t c = 0; c < sizeof kChannels / sizeof *kChannels; c++) {
