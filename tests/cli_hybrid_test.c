@@ -85,7 +85,7 @@ static void test_refused(void **state) {
       {"evaluate hybrid --measure", "--measure has no effect on hybrid"},
       {"evaluate tiles --model AlexNet", "--model has no effect on tiles"},
       {"evaluate hybrid tiles", "one subject is expected"},
-      {"evaluate", "tiles, hybrid, overlay or manycore"},
+      {"evaluate", "tiles, hybrid, overlay, manycore or serving"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     outcome o = run(cases[i].line);
