@@ -73,22 +73,16 @@ static void test_malformed(void **state) {
       NODE("{}"),
       NODE(MODEL("m", "gone")),
       NODE(MODEL("../m", "ready")),
-      NODE(MODEL("m", "ready") "," MODEL("m", "ready")),
+      (NODE(MODEL("m", "ready") "," MODEL("m", "ready"))),
       NODE("[[[[[[[[[[[[[[[[]]]]]]]]]]]]]]]]"),
-      "{\"address\":\"h:1\",\"devices\":\"cpu\",\"instance\":\"1f\",\"busy\":2,\"waiting\":3,\"instances\":2,\"memory_"
-      "bytes\":9,\"models\":"
-      "["
-      "]}",
-      "{\"address\":\"h:1\",\"devices\":\"cpu\",\"instance\":\"1f\",\"busy\":0,\"waiting\":3,\"instances\":0,\"memory_"
-      "bytes\":9,\"models\":"
-      "["
-      "]}",
-      "{\"address\":\"h:1\",\"devices\":\"cpu\",\"instance\":\"1f\",\"busy\":0,\"waiting\":-3,\"instances\":1,\"memory_"
-      "bytes\":9,"
-      "\"models\":"
-      "[]}",
-      "{\"address\":7,\"devices\":\"cpu\",\"instance\":\"1f\",\"busy\":0,\"waiting\":3,\"instances\":1,\"memory_"
-      "bytes\":9,\"models\":[]}",
+      ("{\"address\":\"h:1\",\"devices\":\"cpu\",\"instance\":\"1f\",\"busy\":2,\"waiting\":3,\"instances\":2,\"memory_"
+       "bytes\":9,\"models\":[]}"),
+      ("{\"address\":\"h:1\",\"devices\":\"cpu\",\"instance\":\"1f\",\"busy\":0,\"waiting\":3,\"instances\":0,\"memory_"
+       "bytes\":9,\"models\":[]}"),
+      ("{\"address\":\"h:1\",\"devices\":\"cpu\",\"instance\":\"1f\",\"busy\":0,\"waiting\":-3,\"instances\":1,"
+       "\"memory_bytes\":9,\"models\":[]}"),
+      ("{\"address\":7,\"devices\":\"cpu\",\"instance\":\"1f\",\"busy\":0,\"waiting\":3,\"instances\":1,\"memory_"
+       "bytes\":9,\"models\":[]}"),
   };
   braid_cluster_roster roster = {0};
   for (size_t i = 0; i < sizeof kNodes / sizeof *kNodes; i++) {
