@@ -352,7 +352,11 @@ void braid_wire_connection_release(wire_connection *c) {
 void braid_wire_connection_end(wire_connection *c) {
   __atomic_store_n(&c->gone, 1, __ATOMIC_RELEASE);
   pthread_mutex_lock(&c->lock);
-  if (c->file >= 0) close(c->file); /* epoll forgets it */
+  if (c->file >= 0) {
+    /* Closing alone is not enough where another process has the socket too, between fork and exec. */
+    (void)epoll_ctl(c->wire->epoll, EPOLL_CTL_DEL, c->file, NULL);
+    close(c->file);
+  }
   c->file = -1;
   while (c->out) {
     wire_chunk *chunk = c->out;

@@ -1,7 +1,9 @@
 /* Training beside the daemon: gates are open while it has nothing to do, and only then; a run waits for the power that
  * training has, but not for training that does not rest; the power cap holds. */
+#include <fcntl.h>
 #include <math.h>
 #include <pthread.h>
+#include <sys/mman.h>
 
 #include "serve/wire/wire_check.h"
 
@@ -90,21 +92,41 @@ static void test_gate(void **state) {
   braid_client_close(asks);
 }
 
+/* A client that dies while it trains: as bytes, since the library's functions would say the end. */
 static void test_connection_that_goes(void **state) {
   (void)state;
   braid_server *server = wire_start(kConfig);
-  braid_client *client = wire_connect(wire_address(), "n");
-  braid_client_harvest *harvest;
+  braid_wire_writer writer = {0};
   braid_serve_harvester_view view;
   double open;
-  expect(braid_client_harvest_begin(client, &harvest), BRAID_CLIENT_OK, NULL);
-  braid_client_harvest_end(harvest);
-  assert_false(braid_serve_harvest_look(server->harvest, 0, &view, &open));
-  expect(braid_client_harvest_begin(client, &harvest), BRAID_CLIENT_OK, NULL);
-  braid_client_close(client); /* without an end */
+  int file = raw_hello("n"), memory = memfd_create("gate", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  assert_true(memory >= 0 && ftruncate(memory, 4096) == 0);
+  assert_int_equal(fcntl(memory, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW), 0);
+  braid_wire_begin(&writer, BRAID_WIRE_MEMORY, 2);
+  braid_wire_put_number(&writer, 1, 4);
+  braid_wire_put_number(&writer, 4096, 8);
+  braid_wire_end(&writer, 0);
+  raw_send_with(file, writer.data, writer.length, memory);
+  raw_expect(file, 200, NULL);
+  close(memory);
+  braid_wire_begin(&writer, BRAID_WIRE_HARVEST, 3);
+  braid_wire_put_number(&writer, 2, 4);
+  raw_send(file, &writer);
+  raw_expect(file, 404, "no memory 2");
+  braid_wire_begin(&writer, BRAID_WIRE_HARVEST, 4);
+  braid_wire_put_number(&writer, 1, 4);
+  raw_send(file, &writer);
+  raw_expect(file, 200, NULL);
+  braid_wire_begin(&writer, BRAID_WIRE_UNMAP, 5); /* the gate keeps it */
+  braid_wire_put_number(&writer, 1, 4);
+  raw_send(file, &writer);
+  raw_expect(file, 200, NULL);
+  assert_true(look(server).open);
+  close(file);
   for (int i = 0; i < 3000 && braid_serve_harvest_look(server->harvest, 0, &view, &open); i++) wire_pause(1);
   assert_false(braid_serve_harvest_look(server->harvest, 0, &view, &open));
   expect_quota(server, 1, 0);
+  braid_wire_free(&writer);
   braid_server_destroy(server, 0);
 }
 

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <unistd.h>
 
 #include "backend/remote/remote_format.h"
@@ -197,7 +196,6 @@ static void device_message(wire_connection *c, const braid_wire_header *header, 
   if (verdict == BRAID_SERVE_DONE)
     verdict = braid_serve_remote_adopt(server->remote, file, c->tenant, device, header->id, detail);
   if (verdict == BRAID_SERVE_DONE) {
-    (void)epoll_ctl(c->wire->epoll, EPOLL_CTL_DEL, c->file, NULL); /* closing ours does not end the socket */
     c->given = c->ended = true;
     return;
   }
