@@ -176,7 +176,7 @@ static braid_status run_trainer(const train_options *o, braid_trainer *trainer) 
                         "; a checkpoint is in %s, --resume --out %s goes on from it",
                         w.last.epoch, w.last.step, o->train.out_directory, o->train.out_directory);
   }
-  if (status == BRAID_OK) tell_results(o);
+  if (status != BRAID_CANCELLED && status != BRAID_DEVICE_LOST) tell_results(o); /* of a test that failed too */
   int64_t samples = o->train.batch * o->train.accumulate;
   if ((status == BRAID_OK || status == BRAID_CANCELLED) && o->steering.made)
     cli_steering_print(w.json ? stderr : stdout, o->steering.made, samples);
