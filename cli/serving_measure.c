@@ -286,10 +286,9 @@ static braid_status measure_empty(const daemon_process *d, bool tcp, double *out
       status = braid_fail(BRAID_DEVICE_LOST, "the daemon: %s", braid_client_error());
     times[i] = now_us() - from;
   }
-  if (status != BRAID_OK) return status;
-  take_quantiles(times, EMPTY, out_us, &p99);
+  if (status == BRAID_OK) take_quantiles(times, EMPTY, out_us, &p99);
   braid_client_close(client);
-  return BRAID_OK;
+  return status;
 }
 
 /* --- neighbours ----------------------------------------------------------------------------------------------------
@@ -346,7 +345,7 @@ static braid_status measure_all(const daemon_process *d, cli_progress *progress,
   braid_client *client;
   braid_status status = daemon_connect(d, false, "own", &client);
   for (size_t i = 0; i < out->count && status == BRAID_OK; i++) status = wait_for_model(client, out->networks[i].name);
-  if (status == BRAID_OK || client) braid_client_close(client);
+  braid_client_close(client);
   if (status == BRAID_OK) status = measure_empty(d, false, &out->empty_us[CLI_SERVING_UNIX]);
   if (status == BRAID_OK) status = measure_empty(d, true, &out->empty_us[CLI_SERVING_TCP]);
   for (size_t i = 0; i < out->count && status == BRAID_OK; i++)
@@ -376,7 +375,8 @@ static void remove_folder(const daemon_process *d, const cli_serving *of) {
 braid_status cli_serving_measure(const char *models, cli_serving *out) {
   daemon_process d = {.process = -1};
   const char *temporary = getenv("TMPDIR");
-  snprintf(d.folder, sizeof d.folder, "%.40s/braid-XXXXXX", temporary && *temporary ? temporary : "/tmp");
+  if (!temporary || !*temporary || strlen(temporary) > 40) temporary = "/tmp"; /* a socket's path is short */
+  snprintf(d.folder, sizeof d.folder, "%s/braid-XXXXXX", temporary);
   braid_status status = choose(models, out);
   if (status != BRAID_OK) return status;
   if (!mkdtemp(d.folder)) return braid_fail(BRAID_IO, "%s: %s", d.folder, strerror(errno));

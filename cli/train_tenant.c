@@ -61,7 +61,7 @@ static bool sleep_until_stop(void) {
   return stop;
 }
 
-static void take(braid_client *client, braid_client_harvest *harvest) {
+static void tenant_take(braid_client *client, braid_client_harvest *harvest) {
   pthread_rwlock_wrlock(&tenant.lock);
   braid_client *old = tenant.client;
   braid_client_harvest *old_harvest = tenant.harvest;
@@ -83,12 +83,12 @@ static void *watch(void *context) {
       braid_log_write(cli_log(), BRAID_LOG_WARNING,
                       "%s: the daemon has gone; training goes on in CPU time that nothing else wants until it is back",
                       tenant.address);
-      take(NULL, NULL);
+      tenant_take(NULL, NULL);
     }
     if (tenant_connect(&client, &harvest) != BRAID_CLIENT_OK) continue;
     braid_log_write(cli_log(), BRAID_LOG_WARNING, "%s: the daemon is back; training is its tenant again",
                     tenant.address);
-    take(client, harvest);
+    tenant_take(client, harvest);
   }
   return NULL;
 }
@@ -100,7 +100,7 @@ braid_status cli_tenant_begin(const char *address, const char *token) {
   braid_client_status status = tenant_connect(&tenant.client, &tenant.harvest);
   if (status != BRAID_CLIENT_OK) return cli_call_status(status);
   if (pthread_create(&tenant.watcher, NULL, watch, NULL) != 0) {
-    take(NULL, NULL);
+    tenant_take(NULL, NULL);
     return braid_fail(BRAID_NO_MEMORY, "no thread can be started that watches the daemon");
   }
   tenant.watches = true;
@@ -117,5 +117,5 @@ void cli_tenant_end(void) {
   pthread_mutex_unlock(&tenant.stop_lock);
   pthread_join(tenant.watcher, NULL);
   tenant.watches = false;
-  take(NULL, NULL);
+  tenant_take(NULL, NULL);
 }

@@ -289,15 +289,7 @@ static braid_client_status send_parts(braid_client *client, struct iovec *parts,
       continue;
     }
     file = -1; /* it went with the first byte */
-    for (size_t rest = (size_t)sent; count;) {
-      size_t step = rest < parts->iov_len ? rest : parts->iov_len;
-      parts->iov_base = (uint8_t *)parts->iov_base + step;
-      parts->iov_len -= step;
-      rest -= step;
-      if (parts->iov_len) break;
-      parts++;
-      count--;
-    }
+    braid_wire_sent(&parts, &count, (size_t)sent);
   }
   return BRAID_CLIENT_OK;
 }

@@ -33,7 +33,7 @@ static void set_gate(braid_wire_gate *gate, bool open) {
 }
 
 /* Training that is to rest: once all do, or have had their time, its power is free. */
-static void settle(braid_serve_harvest *harvest, int64_t now) {
+static void gates_settle(braid_serve_harvest *harvest, int64_t now) {
   bool works = false;
   if (!harvest->powered || harvest->open) return;
   for (braid_serve_harvester *h = harvest->first; h; h = h->next)
@@ -44,7 +44,7 @@ static void settle(braid_serve_harvest *harvest, int64_t now) {
 }
 
 /* Opens or closes all gates as it is right now. */
-static void look(braid_serve_harvest *harvest) {
+static void gates_look(braid_serve_harvest *harvest) {
   int64_t now = braid_now_ns();
   bool open = harvest->first && !__atomic_load_n(&harvest->active, __ATOMIC_SEQ_CST);
   if (open && !harvest->powered) {
@@ -60,7 +60,7 @@ static void look(braid_serve_harvest *harvest) {
     if (!open) harvest->closed_ns = now;
     for (braid_serve_harvester *h = harvest->first; h; h = h->next) set_gate(h->gate, open);
   }
-  settle(harvest, now);
+  gates_settle(harvest, now);
 }
 
 void braid_serve_harvest_add(braid_serve_harvest *harvest, braid_serve_harvester *harvester) {
@@ -70,7 +70,7 @@ void braid_serve_harvest_add(braid_serve_harvest *harvest, braid_serve_harvester
   harvest->first = harvester;
   __atomic_add_fetch(&harvest->count, 1, __ATOMIC_SEQ_CST);
   set_gate(harvester->gate, harvest->open);
-  look(harvest);
+  gates_look(harvest);
   pthread_mutex_unlock(&harvest->lock);
 }
 
@@ -80,27 +80,27 @@ void braid_serve_harvest_remove(braid_serve_harvest *harvest, braid_serve_harves
   while (*link != harvester) link = &(*link)->next;
   *link = harvester->next;
   __atomic_sub_fetch(&harvest->count, 1, __ATOMIC_SEQ_CST);
-  look(harvest);
+  gates_look(harvest);
   pthread_mutex_unlock(&harvest->lock);
 }
 
-static void look_if_any(braid_serve_harvest *harvest) {
+static void gates_look_if_any(braid_serve_harvest *harvest) {
   if (!__atomic_load_n(&harvest->count, __ATOMIC_SEQ_CST)) return;
   pthread_mutex_lock(&harvest->lock);
-  look(harvest);
+  gates_look(harvest);
   pthread_mutex_unlock(&harvest->lock);
 }
 
 void braid_serve_harvest_enter(braid_serve_harvest *harvest) {
-  if (__atomic_fetch_add(&harvest->active, 1, __ATOMIC_SEQ_CST) == 0) look_if_any(harvest);
+  if (__atomic_fetch_add(&harvest->active, 1, __ATOMIC_SEQ_CST) == 0) gates_look_if_any(harvest);
 }
 
 void braid_serve_harvest_leave(braid_serve_harvest *harvest) {
-  if (__atomic_sub_fetch(&harvest->active, 1, __ATOMIC_SEQ_CST) == 0) look_if_any(harvest);
+  if (__atomic_sub_fetch(&harvest->active, 1, __ATOMIC_SEQ_CST) == 0) gates_look_if_any(harvest);
 }
 
 static void look_after_sample(void *context) {
-  look_if_any(context);
+  gates_look_if_any(context);
 }
 
 braid_status braid_serve_harvest_create(braid_serve_supply *supply, braid_serve_harvest **out) {
@@ -122,7 +122,7 @@ void braid_serve_harvest_destroy(braid_serve_harvest *harvest) {
 
 bool braid_serve_harvest_lingers(braid_serve_harvest *harvest) {
   pthread_mutex_lock(&harvest->lock);
-  settle(harvest, braid_now_ns());
+  gates_settle(harvest, braid_now_ns());
   bool lingers = harvest->powered;
   pthread_mutex_unlock(&harvest->lock);
   return lingers;

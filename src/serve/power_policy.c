@@ -9,16 +9,16 @@ double braid_serve_power_now(const braid_serve_power *power) {
   return power->idle + power->running + power->beyond;
 }
 
-static bool fits(const braid_serve_power *power, double watts) {
+static bool power_fits(const braid_serve_power *power, double watts) {
   return power->cap == 0 || braid_serve_power_now(power) + watts <= power->cap * (1 + kRounding);
 }
 
-static void begin(braid_serve_power *power, double watts) {
+static void power_add(braid_serve_power *power, double watts) {
   power->running += watts;
   power->peak = fmax(power->peak, braid_serve_power_now(power));
 }
 
-static bool is_behind(const braid_serve_power *power, size_t line, int rank, int64_t due_ns) {
+static bool power_is_behind(const braid_serve_power *power, size_t line, int rank, int64_t due_ns) {
   for (size_t i = 0; i < BRAID_SERVE_POWER_LINES; i++) {
     const struct braid_serve_power_wait *other = &power->lines[i];
     if (i == line || !other->waits) continue;
@@ -29,9 +29,9 @@ static bool is_behind(const braid_serve_power *power, size_t line, int rank, int
 
 bool braid_serve_power_begin(braid_serve_power *power, size_t line, double watts, int rank, int64_t due_ns) {
   struct braid_serve_power_wait *own = &power->lines[line];
-  if (fits(power, watts) && !is_behind(power, line, rank, due_ns)) {
+  if (power_fits(power, watts) && !power_is_behind(power, line, rank, due_ns)) {
     own->waits = false;
-    begin(power, watts);
+    power_add(power, watts);
     return true;
   }
   power->waits += !own->waits;
@@ -50,8 +50,8 @@ void braid_serve_power_end(braid_serve_power *power, double watts) {
 bool braid_serve_power_begin_behind(braid_serve_power *power, double watts) {
   bool waits = false;
   for (size_t i = 0; i < BRAID_SERVE_POWER_LINES; i++) waits |= power->lines[i].waits;
-  if (waits || !fits(power, watts)) return false;
-  begin(power, watts);
+  if (waits || !power_fits(power, watts)) return false;
+  power_add(power, watts);
   return true;
 }
 

@@ -56,15 +56,15 @@ static double sensor_read(sensor *s) {
 }
 
 /* Before what runs changes, and when it is asked for. With the lock. */
-static void account(braid_serve_supply *supply) {
+static void supply_account(braid_serve_supply *supply) {
   int64_t now = braid_now_ns();
   supply->above_joules += supply->power.running * 1e-9 * (double)(now - supply->changed_ns);
   supply->changed_ns = now;
 }
 
 /* A sample is of the time since the last one, and is held against what ran then. */
-static void take_sample(braid_serve_supply *supply, double watts, double *last_joules, int64_t *last_ns) {
-  account(supply);
+static void supply_take_sample(braid_serve_supply *supply, double watts, double *last_joules, int64_t *last_ns) {
+  supply_account(supply);
   double seconds = 1e-9 * (double)(supply->changed_ns - *last_ns);
   double modelled = supply->power.idle + (seconds > 0 ? (supply->above_joules - *last_joules) / seconds : 0);
   *last_joules = supply->above_joules;
@@ -81,7 +81,7 @@ static void *sample(void *context) {
     double all = 0;
     for (size_t i = 0; i < supply->sensor_count; i++) all += sensor_read(&supply->sensors[i]);
     pthread_mutex_lock(&supply->lock);
-    take_sample(supply, all, &last_joules, &last_ns);
+    supply_take_sample(supply, all, &last_joules, &last_ns);
     pthread_mutex_unlock(&supply->lock);
     pthread_mutex_lock(&supply->watch_lock);
     if (supply->sampled) supply->sampled(supply->context);
@@ -165,7 +165,7 @@ bool braid_serve_supply_has_cap(const braid_serve_supply *supply) {
 bool braid_serve_supply_begin(braid_serve_supply *supply, size_t device, int rank, int64_t due_ns) {
   pthread_mutex_lock(&supply->lock);
   double watts = supply->devices[device].config->run_watts;
-  account(supply);
+  supply_account(supply);
   bool begins = braid_serve_power_begin(&supply->power, device, watts, rank, due_ns);
   pthread_mutex_unlock(&supply->lock);
   return begins;
@@ -177,21 +177,21 @@ void braid_serve_supply_withdraw(braid_serve_supply *supply, size_t device) {
   pthread_mutex_unlock(&supply->lock);
 }
 
-static void end(braid_serve_supply *supply, double watts, int64_t ran_ns) {
+static void supply_give_back(braid_serve_supply *supply, double watts, int64_t ran_ns) {
   pthread_mutex_lock(&supply->lock);
-  account(supply);
+  supply_account(supply);
   braid_serve_power_end(&supply->power, watts);
   supply->run_joules += watts * 1e-9 * (double)ran_ns;
   pthread_mutex_unlock(&supply->lock);
 }
 
 void braid_serve_supply_end(braid_serve_supply *supply, size_t device, int64_t ran_ns) {
-  end(supply, supply->devices[device].config->run_watts, ran_ns);
+  supply_give_back(supply, supply->devices[device].config->run_watts, ran_ns);
 }
 
 bool braid_serve_supply_begin_beside(braid_serve_supply *supply, size_t device, int rank, int64_t due_ns) {
   pthread_mutex_lock(&supply->lock);
-  account(supply);
+  supply_account(supply);
   double watts = supply->devices[device].config->run_watts;
   bool begins = braid_serve_power_begin(&supply->power, BRAID_SERVE_POWER_BESIDE, watts, rank, due_ns);
   pthread_mutex_unlock(&supply->lock);
@@ -204,14 +204,14 @@ void braid_serve_supply_withdraw_beside(braid_serve_supply *supply) {
 
 bool braid_serve_supply_begin_training(braid_serve_supply *supply) {
   pthread_mutex_lock(&supply->lock);
-  account(supply);
+  supply_account(supply);
   bool begins = braid_serve_power_begin_behind(&supply->power, supply->config->training_watts);
   pthread_mutex_unlock(&supply->lock);
   return begins;
 }
 
 void braid_serve_supply_end_training(braid_serve_supply *supply, int64_t ran_ns) {
-  end(supply, supply->config->training_watts, ran_ns);
+  supply_give_back(supply, supply->config->training_watts, ran_ns);
 }
 
 size_t braid_serve_supply_fit(braid_serve_supply *supply, size_t device) {

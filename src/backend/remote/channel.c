@@ -77,15 +77,7 @@ static braid_status send_some(remote_channel *channel, struct iovec *parts, size
       continue;
     }
     deadline = braid_now_ns() + channel->silence_ns;
-    for (size_t rest = (size_t)sent; count;) {
-      size_t step = rest < parts->iov_len ? rest : parts->iov_len;
-      parts->iov_base = (uint8_t *)parts->iov_base + step;
-      parts->iov_len -= step;
-      rest -= step;
-      if (parts->iov_len) break;
-      parts++;
-      count--;
-    }
+    braid_wire_sent(&parts, &count, (size_t)sent);
   }
   return BRAID_OK;
 }

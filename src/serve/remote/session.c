@@ -67,15 +67,7 @@ static bool send_all(session *s, struct iovec *parts, size_t count) {
       continue;
     }
     deadline = braid_now_ns() + limit;
-    for (size_t rest = (size_t)sent; count;) {
-      size_t step = rest < parts->iov_len ? rest : parts->iov_len;
-      parts->iov_base = (uint8_t *)parts->iov_base + step;
-      parts->iov_len -= step;
-      rest -= step;
-      if (parts->iov_len) break;
-      parts++;
-      count--;
-    }
+    braid_wire_sent(&parts, &count, (size_t)sent);
   }
   return true;
 }

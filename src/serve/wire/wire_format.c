@@ -72,6 +72,19 @@ void braid_wire_end(braid_wire_writer *writer, uint64_t more) {
   if (!writer->failed) store(writer->data + 16, writer->length - BRAID_WIRE_HEADER + more, 8);
 }
 
+void braid_wire_sent(struct iovec **parts, size_t *count, size_t sent) {
+  while (*count) {
+    struct iovec *part = *parts;
+    size_t step = sent < part->iov_len ? sent : part->iov_len;
+    part->iov_base = (uint8_t *)part->iov_base + step;
+    part->iov_len -= step;
+    sent -= step;
+    if (part->iov_len) return;
+    ++*parts;
+    --*count;
+  }
+}
+
 void braid_wire_put_status(braid_wire_writer *writer, unsigned code, const char *detail) {
   braid_wire_put_number(writer, code, 2);
   braid_wire_put_text(writer, detail);

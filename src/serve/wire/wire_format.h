@@ -15,6 +15,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/uio.h>
 
 #define BRAID_WIRE_MAGIC 0x31445242u /* "BRD1" */
 
@@ -195,6 +196,9 @@ void braid_wire_put_text(braid_wire_writer *writer, const char *text);
 /* Begins a message; `end` writes the length into the header, with `more` bytes that are sent behind it. */
 void braid_wire_begin(braid_wire_writer *writer, unsigned kind, uint64_t id);
 void braid_wire_end(braid_wire_writer *writer, uint64_t more);
+
+/* So many bytes of *parts have been sent: what is left begins at *parts, and is *count of them. */
+void braid_wire_sent(struct iovec **parts, size_t *count, size_t sent);
 
 void braid_wire_put_status(braid_wire_writer *writer, unsigned code, const char *detail);
 void braid_wire_put_hello(braid_wire_writer *writer, const braid_wire_hello *hello);
