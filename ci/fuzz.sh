@@ -2,7 +2,7 @@
 # Each fuzz target runs for a short while from its seeds (tests/data/<format>) and finds nothing.
 set -eu
 cd "$(dirname "$0")/.."
-seconds=${1:-5}
+seconds=${1:-3}
 ci/clang_tree.sh
 targets=$(find src -name '*_fuzz.c' -exec basename {} .c \;)
 # shellcheck disable=SC2086

@@ -3,6 +3,7 @@
 # node cases. Skipped (77) where pip cannot fetch them. BRAID_ORT_VERSION: another version than the one tested last.
 set -eu
 cd "$(dirname "$0")/.."
+unset PYTHONDONTWRITEBYTECODE # many processes import the same
 build=${BRAID_BUILD:-$PWD/build-ci-onnxruntime}
 venv=$PWD/build-ci-onnxruntime/venv-${BRAID_ORT_VERSION:=1.31.1}
 ci/wheels.sh "$venv" numpy onnx==1.23.2 "onnxruntime==$BRAID_ORT_VERSION" || exit $?

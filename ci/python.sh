@@ -4,6 +4,7 @@
 # that has them.
 set -eu
 cd "$(dirname "$0")/.."
+unset PYTHONDONTWRITEBYTECODE # many processes import the same
 tree=$PWD
 build=$(cd "${BRAID_BUILD:-build}" && pwd)
 work=$build/python

@@ -3,6 +3,7 @@
 # and failures, beside TensorFlow's CPU. BRAID_TENSORFLOW_WHEEL names another wheel. Skipped (77) where pip cannot fetch it.
 set -eu
 cd "$(dirname "$0")/.."
+unset PYTHONDONTWRITEBYTECODE # many processes import the same
 venv=$PWD/build-ci-tensorflow/venv
 mkdir -p "${venv%/*}"
 ci/wheels.sh "$venv" "${BRAID_TENSORFLOW_WHEEL:-tensorflow-cpu==2.21.0}" || exit $?

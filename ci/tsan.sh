@@ -7,9 +7,11 @@ CC=gcc cmake --preset tsan -B build-ci-tsan -DBRAID_WERROR=ON -DCMAKE_C_FLAGS_RE
   -DCMAKE_EXE_LINKER_FLAGS=-fuse-ld=lld \
   -DBRAID_TEST_CACHE="${BRAID_BUILD:-$PWD/build-ci-tsan}/cache"
 # Not those that judge what kernels compute, or what ledgers of such kernels say, nor those that train again and again on
-# the threads of trainer_test.
+# the threads of trainer_test; nor those that read files, convert graphs, compile programs or load plug-ins on one thread.
 without='cl_.*|foreign|manifest|arguments|differential|conformance_samples|ledger|audit|integer_train|opencl_in_place'
-without="$without|trainer_resume|trainer_targets|precision_train|own_loss|finder|parallel"
+without="$without|trainer_resume|trainer_targets|precision_train|own_loss|finder|parallel|update|head"
+without="$without|text|sha256|siphash|philox|opencl|plugin|saved_refused|quantize|range|power|contract|contract_window"
+without="$without|dataset|image|coco|csv|listing|export"
 tests=$(find src/base src/device src/launch src/runtime src/train src/steering src/quantize src/backend/null \
   src/backend/manycore src/backend/opencl plugins/onnxruntime -name '*_test.c' -exec basename {} .c \; |
   grep -vE "^($without)_test\$")

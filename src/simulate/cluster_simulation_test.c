@@ -7,6 +7,7 @@
 #include "braid/cluster_simulation.h"
 #include "oom.h"
 #include "skip.h"
+#include "slow.h"
 
 static char scenario_path[] = "/tmp/braid-simulate-XXXXXX";
 
@@ -79,6 +80,7 @@ static double simulated_wait(const char *nodes, int servers, double load, const 
 
 static void test_queues(void **state) {
   (void)state;
+  skip_if_slow(); /* statistics */
   static const struct {
     const char *nodes;
     int servers;
@@ -102,6 +104,7 @@ static void test_queues(void **state) {
 /* Bursty gaps have the deviation that they are said to have, by what an M/G/1 queue would not wait. */
 static void test_bursts_wait_longer(void **state) {
   (void)state;
+  skip_if_slow();
   static const char kFormat[] = "seconds: 2000\nmax_waiting: 100000\nnodes:\n  - {kind: a}\n"
                                 "models:\n  - {name: m, times: [{kind: a, mean_ms: 10}]}\n"
                                 "tenants:\n  - {name: t, model: m, rate: 50, arrivals: %s}\n";
@@ -301,9 +304,10 @@ static void compare_requests(const braid_cluster_requests *a, const braid_cluste
 
 static void test_any(void **state) {
   (void)state;
+  const uint64_t seeds = UNLESS_SLOW(150, 30);
   char text[6000];
   uint64_t lost = 0, moves = 0, refused = 0, late = 0;
-  for (uint64_t seed = 1; seed <= 150; seed++) {
+  for (uint64_t seed = 1; seed <= seeds; seed++) {
     write_random(seed, text, sizeof text);
     braid_cluster_simulated *result = simulate(text, seed), *again = simulate(text, seed);
     if (result->cap_violations) fail_msg("seed %llu: the cap is exceeded\n%s", (unsigned long long)seed, text);
@@ -322,8 +326,9 @@ static void test_any(void **state) {
     braid_cluster_simulated_destroy(result);
     braid_cluster_simulated_destroy(again);
   }
-  print_message("150 scenarios: %llu retried, %llu loads, %llu refused, %llu late\n", (unsigned long long)lost,
-                (unsigned long long)moves, (unsigned long long)refused, (unsigned long long)late);
+  print_message("%llu scenarios: %llu retried, %llu loads, %llu refused, %llu late\n", (unsigned long long)seeds,
+                (unsigned long long)lost, (unsigned long long)moves, (unsigned long long)refused,
+                (unsigned long long)late);
   assert_true(lost > 100 && moves > 100 && refused > 1000 && late > 100);
 }
 

@@ -393,7 +393,8 @@ static void dense_case(int kind, int64_t n, int64_t k, int64_t f, extent e, int6
   finish_product(&c, kind, 16, shift, false);
 }
 
-/* On both sides of what 32 bits hold, everything at an end; and a shift beyond all bits. */
+/* On both sides of what 32 bits hold, everything at an end, of either sign in the first kind on the device as it is;
+ * and a shift beyond all bits. */
 static void test_dense(void **state) {
   (void)state;
   for (int kind = 0; kind < 3; kind++) {
@@ -401,6 +402,7 @@ static void test_dense(void **state) {
       dense_case(kind, check_draw(1, 40), check_draw(1, 90), check_draw(1, 40), kByte, check_draw(0, 9));
     for (int over = 0; over < 2; over++)
       for (int sign = -1; sign < 2; sign += 2) {
+        if ((kind || check_options) && sign == (over ? 1 : -1)) continue; /* each takes two seconds */
         int64_t n = 133143 + over, sizes[3] = {2, 2, 2};
         sizes[kind == 0 ? 1 : kind == 1 ? 2 : 0] = n;
         dense_case(kind, sizes[0], sizes[1], sizes[2], (extent){127 * sign, 127 * sign}, over ? 40 : 17);

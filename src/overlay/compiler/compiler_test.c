@@ -10,8 +10,9 @@
 #include "overlay/compiler/compiler_fixture.h"
 #include "overlay/reference.h"
 #include "overlay/sim/functional.h"
+#include "slow.h"
 
-enum { kTrials = 150 };
+enum { kTrials = UNLESS_SLOW(150, 40) };
 
 static int64_t line_of(const braid_package_map *map, int32_t channel, int32_t row, int32_t column) {
   return map->line + ((int64_t)(channel / 16) * map->rows + row) * map->columns + column;

@@ -6,8 +6,9 @@
 
 #include "base/philox.h"
 #include "skip.h"
+#include "slow.h"
 
-enum { kTenants = 5, kModels = 3, kJobs = 400, kPlaces = 8, kTrials = 60 };
+enum { kTenants = 5, kModels = 3, kJobs = 400, kPlaces = 8, kTrials = UNLESS_SLOW(60, 12) };
 static const int64_t kMs = 1000000;
 
 static uint64_t key, drawn;

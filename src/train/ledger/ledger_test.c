@@ -1,6 +1,8 @@
 /* Ledgers: the same bytes by any number of threads and after a run that was killed; hostile and torn ones; what a run
  * refuses to go on with. */
 #include "oom.h"
+#include "skip.h"
+#include "slow.h"
 #include "train/ledger/ledger_fixture.h"
 
 enum { kSteps = 30 }; /* 3 epochs of 10 */
@@ -26,6 +28,7 @@ static int end(void **state) {
 
 static void test_threads(void **state) {
   (void)state;
+  skip_if_slow();
   for (int threads = 1; threads <= 3; threads++) {
     char name[32];
     snprintf(name, sizeof name, "threads%d", threads);
@@ -42,6 +45,7 @@ static void test_threads(void **state) {
  * change of either makes others: then BRAID_INTEGER_CONTRACT or BRAID_LEDGER_VERSION is the next number. */
 static void test_known_runs(void **state) {
   (void)state;
+  skip_if_slow();
   static const struct {
     const char *name, *chain;
     braid_optimizer optimizer;
@@ -123,6 +127,7 @@ static void train_past_12(braid_train_options options, const char *name) {
  * that step's line, within a line, too. */
 static void test_resume(void **state) {
   (void)state;
+  skip_if_slow();
   size_t least = end_of_line(whole, line_of_step(12));
   const size_t ends[] = {least,
                          least + 1,
@@ -375,5 +380,5 @@ int main(void) {
       cmocka_unit_test(test_changed_bytes),     cmocka_unit_test(test_truncated),     cmocka_unit_test(test_hostile),
       cmocka_unit_test(test_hostile_settings),  cmocka_unit_test(test_out_of_memory),
   };
-  return cmocka_run_group_tests(tests, begin, end);
+  return skip_run_group_tests(tests, begin, end);
 }

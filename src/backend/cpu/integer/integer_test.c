@@ -11,8 +11,9 @@
 
 #include "backend/cpu/isa.h"
 #include "kernel_fixture.h"
+#include "slow.h"
 
-enum { kCases = 60, kMostThreads = 3, kMost = 127 };
+enum { kCases = UNLESS_SLOW(60, 20), kMostThreads = 3, kMost = 127 };
 
 static uint64_t draws;
 

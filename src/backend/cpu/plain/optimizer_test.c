@@ -7,6 +7,7 @@
 
 #include "backend/cpu/prepared.h"
 #include "backend/cpu/tables.h"
+#include "slow.h"
 #include "tensor/half.h"
 
 enum { kSteps = 3, kCount = 20000 };
@@ -282,6 +283,7 @@ static void guarded(void **state) {
 
 static void adam_as_exact(void **state) {
   (void)state;
+  skip_if_slow();
   const braid_session_options options = {.devices = "cpu", .threads = 1, .training = true};
   adamcheck_run(&options);
 }

@@ -11,6 +11,7 @@
 #include <omp.h>
 
 #include "kernel_fixture.h"
+#include "slow.h"
 
 enum { IN_X, IN_W, IN_R, IN_B, IN_LENGTHS, IN_H, IN_C, IN_P, kInputs };
 enum { kMostHidden = 520, kThreads = 4 };
@@ -234,7 +235,7 @@ static void options(void **state) {
   static const int64_t kHidden[] = {1, 7, 16, 17, 33}, kBatch[] = {1, 2, 5, 9, 26};
   static const char *kDirections[] = {"forward", "reverse", "bidirectional"};
   static const char *kOps[] = {"RNN", "GRU", "LSTM"};
-  for (int i = 0; i < 180; i++) {
+  for (int i = 0; i < 180; i += UNLESS_SLOW(1, 11)) {
     cell_case c = {.op = kOps[i % 3], .direction = kDirections[i / 3 % 3], .steps = 5, .inputs = 1 + i % 19};
     bool lstm = i % 3 == 2, gru = i % 3 == 1;
     c.hidden = kHidden[i % 5];
@@ -264,7 +265,7 @@ static void large(void **state) {
       {"RNN", "bidirectional", 6, 4, 65, 400, false, true, true, true, false, false, false, 0},
       {"RNN", "forward", 40, 64, 9, 20, false, true, false, true, false, false, false, 0}, /* two pieces of steps */
   };
-  for (size_t i = 0; i < sizeof kCases / sizeof *kCases; i++) check_case(&kCases[i]);
+  for (size_t i = 0; i < sizeof kCases / sizeof *kCases; i += UNLESS_SLOW(1, 2)) check_case(&kCases[i]);
 }
 
 int main(void) {

@@ -11,6 +11,7 @@
 #include "backend/cpu/isa.h"
 #include "kernel_fixture.h"
 #include "skip.h"
+#include "slow.h"
 
 typedef struct shape {
   int64_t batch, channels, filters, height, width;
@@ -62,7 +63,7 @@ static void test_against_the_reference(void **state) {
   static const braid_layout kLayouts[] = {BRAID_LAYOUT_PLAIN, BRAID_LAYOUT_BLOCKED16};
   for (int i = 0; i < kShapeCount; i++)
     for (int l = 0; l < 2; l++)
-      for (int a = 0; a < kActivationCount; a += i < 2 ? 1 : 4) {
+      for (int a = 0; a < kActivationCount; a += i < 2 ? 1 : UNLESS_SLOW(4, 8)) {
         fixture f = convolution(&kShapes[i], kActivations[a], a % 2);
         float *wanted[kMaxOperands], *got[kMaxOperands];
         const braid_kernel *matching[kMaxKernels];
@@ -83,7 +84,7 @@ static void test_against_the_reference(void **state) {
 static void test_any_number_of_threads(void **state) {
   (void)state;
   int threads = omp_get_max_threads();
-  for (int i = 0; i < kShapeCount; i++) {
+  for (int i = 0; i < kShapeCount; i += UNLESS_SLOW(1, 3)) {
     float *one[kMaxOperands], *many[kMaxOperands];
     fixture f = convolution(&kShapes[i], "Relu", true);
     fill(&f);
@@ -124,7 +125,7 @@ static void run_in_place(const fixture *f, const braid_kernel *kernel, float *pl
 
 static void test_in_place(void **state) {
   (void)state;
-  for (int i = 0; i < kShapeCount; i++) {
+  for (int i = 0; i < kShapeCount; i += UNLESS_SLOW(1, 3)) {
     float *apart[kMaxOperands];
     fixture f = convolution(&kShapes[i], "Tanh", true);
     fill(&f);
