@@ -81,7 +81,7 @@ static const struct argp_option options[] = {
     {"grpc-port", KEY_GRPC_PORT, "N", 0, "Port of gRPC, in place of the configuration's (0: any that is free)", 1},
     {"socket", KEY_SOCKET, "PATH", 0,
      "Unix socket for `braid call` and libbraid-client, in place of the configuration's", 1},
-    {"wire-port", KEY_WIRE_PORT, "N", 0, "Port of the same protocol over TCP, without TLS (0: any that is free)", 1},
+    {"wire-port", KEY_WIRE_PORT, "N", 0, "Port of the same protocol over TCP, with TLS where the file has a certificate (0: any that is free)", 1},
     {"cluster", KEY_CLUSTER, "etcd:HOST:PORT[,...]", 0,
      "One of several daemons that etcd at these endpoints keeps together (docs/cluster.md); needs --wire-port", 1},
     {"node", KEY_NODE, "NAME", 0, "The cluster's name for this daemon (default: the host's name)", 1},
