@@ -10,8 +10,8 @@
 
 /* A path in the folder; up to eight at a time. */
 static inline const char *tls_file(const char *name) {
-  static char paths[8][96];
-  static unsigned next;
+  static _Thread_local char paths[8][96];
+  static _Thread_local unsigned next;
   char *path = paths[next++ % 8];
   snprintf(path, sizeof paths[0], "%s/%s", folder, name);
   return path;
