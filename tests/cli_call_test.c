@@ -320,7 +320,10 @@ static void test_tls(void **state) {
     free(said);
     nanosleep(&(struct timespec){0, 20000000}, NULL);
   }
-  if (!port) fail_msg("the daemon does not come up: %s", get_file(in_folder("tls.err"), NULL));
+  char *wrong = get_file(in_folder("tls.err"), NULL);
+  if (!port && strstr(wrong, "without GnuTLS")) skip_test("system", "Braid was built without GnuTLS");
+  if (!port) fail_msg("the daemon does not come up: %s", wrong);
+  free(wrong);
   snprintf(line, sizeof line, "call tls:127.0.0.1:%d lenet --authority $/cert.pem --input $/x.npy --output $/tls.npy",
            port);
   bool ready = false;

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "folder.h"
+#include "tls/tls.h"
 
 /* A path in the folder; up to eight at a time. */
 static inline const char *tls_file(const char *name) {
@@ -18,8 +19,8 @@ static inline const char *tls_file(const char *name) {
 }
 
 /* ca.pem, and of it NAME.pem with NAME.key: server (localhost, 127.0.0.1, ::1), elsewhere (of another host), expired,
- * client, misused (a client's, that says it is no server's), future; other-ca.pem, with stranger.pem of it. False:
- * there is no openssl. */
+ * client, misused (a client's, that says it is no server's); other-ca.pem, with stranger.pem of it. False:
+ * there is no openssl, or no GnuTLS. */
 static inline bool tls_make_files(void) {
   static const char kScript[] =
       "cd %s && exec 2>/dev/null && make() { "
@@ -37,7 +38,12 @@ static inline bool tls_make_files(void) {
       "make stranger other-ca 2 \"$here\"\n";
   char command[sizeof kScript + 64];
   snprintf(command, sizeof command, kScript, folder);
-  return system(command) == 0;
+  if (system(command) != 0) return false;
+  char why[BRAID_TLS_WHY];
+  braid_tls_context *context;
+  bool there = braid_tls_context_create(false, &(braid_tls_files){.authority = tls_file("ca.pem")}, &context, why);
+  braid_tls_context_destroy(context);
+  return there;
 }
 
 #endif

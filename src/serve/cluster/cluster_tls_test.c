@@ -39,7 +39,7 @@ static braid_server *start_node(const char *name, const char *certificate, const
 }
 
 static void start_both(const char *second) {
-  if (!tls_make_files()) skip_test("system", "there is no openssl");
+  if (!tls_make_files()) skip_test("system", "there is no openssl, or Braid was built without GnuTLS");
   etcd_start(&group, 1);
   nodes[0] = start_node("a", "server", BRAID_MODELS "/lenet.cfg");
   nodes[1] = start_node("b", second, "/nowhere/lenet.cfg"); /* so the first has all */
