@@ -221,7 +221,7 @@ static void speak_by_openssl(const char *option, bool understood) {
   fclose(file);
   snprintf(command, sizeof command,
            "(cat %s/hello; sleep 1) | timeout 20 openssl s_client -connect localhost:%d -CAfile %s/ca.pem "
-           "-verify_return_error -verify_hostname localhost %s -quiet 2>/dev/null",
+           "-verify_return_error -verify_hostname localhost %s -quiet -no_ign_eof 2>/dev/null",
            folder, braid_server_wire_port(server), folder, option);
   FILE *pipe = popen(command, "r");
   size_t count = fread(answer, 1, sizeof answer, pipe);
@@ -258,7 +258,7 @@ static void test_openssl_daemon(void **state) {
   int port = braid_server_wire_port(server); /* that is free again in a moment */
   stop();
   snprintf(command, sizeof command,
-           "sleep 15 | timeout 15 openssl s_server -accept %d -cert %s/server.pem -key %s/server.key -quiet -rev "
+           "(sleep 15 | timeout 15 openssl s_server -accept %d -cert %s/server.pem -key %s/server.key -quiet -rev) "
            ">/dev/null 2>&1 &",
            port, folder, folder);
   assert_int_equal(system(command), 0);
