@@ -268,10 +268,31 @@ static void test_answers_not_taken(void **state) {
   stop();
 }
 
+/* Another handshake on a connection of TLS 1.2 costs the daemon much and the client little: it ends there. */
+static void test_renegotiation(void **state) {
+  (void)state;
+  char command[400];
+  static char said[65536];
+  receive_ms = 20000; /* so that this is not why it ends */
+  start_with("server", "");
+  snprintf(
+      command, sizeof command,
+      "(sleep 0.2; echo R; sleep 1) | timeout 20 openssl s_client -tls1_2 -connect localhost:%d -CAfile %s/ca.pem 2>&1",
+      braid_server_wire_port(server), folder);
+  FILE *pipe = popen(command, "r");
+  said[fread(said, 1, sizeof said - 1, pipe)] = '\0';
+  (void)pclose(pipe);
+  const char *asked = strstr(said, "RENEGOTIATING");
+  if (!asked || !strstr(asked, "error")) fail_msg("%s", asked ? asked : said);
+  expect_service();
+  stop();
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_teardown(test_handshakes_that_are_none, stop_left),
       cmocka_unit_test_teardown(test_room, stop_left),
+      cmocka_unit_test_teardown(test_renegotiation, stop_left),
       cmocka_unit_test_teardown(test_cut_off, stop_left),
       cmocka_unit_test_teardown(test_changed, stop_left),
       cmocka_unit_test_teardown(test_stalled_record, stop_left),
