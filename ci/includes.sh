@@ -45,7 +45,8 @@ simulate="$base|device/yaml|overlay/share/recorded\.h|serve/serving_policy\.h|se
 quantize="$upper|train/|quantize/|braid/quantize\.h"
 {
   check "$(sources src/base)" "$base"
-  check "$(sources src/client) $(find src/serve/wire -name 'wire_format.[ch]' 2>/dev/null)" 'client/|serve/wire/wire_format\.h|braid/client\.h' # libc alone
+  check "$(sources src/client) $(find src/serve/wire -name 'wire_format.[ch]' 2>/dev/null)" 'client/|serve/wire/wire_format\.h|tls/tls\.h|braid/client\.h' # libc alone
+  check "$(sources src/tls)" 'tls/' # the same
   check "$(sources src/serve/cluster | grep -E '/(placement|routing)_') $(find src/serve -name 'serving_policy.[ch]')" "$base|serve/serving_policy\.h|serve/cluster/(placement|routing)_" # numbers only
   check "$(sources src/tensor)" "$tensor"
   check "$(sources src/graph)" "$graph"
@@ -67,7 +68,7 @@ quantize="$upper|train/|quantize/|braid/quantize\.h"
     name=$(basename "$backend")
     pattern="$launch|backend/$name/"
     [ "$name" != overlay ] || pattern="$pattern|overlay/|braid/overlay\.h" # the device that src/overlay simulates
-    [ "$name" != remote ] || pattern="$pattern|serve/wire/wire_format\.h|braid/remote\.h" # the daemon's protocol, on libc alone
+    [ "$name" != remote ] || pattern="$pattern|serve/wire/wire_format\.h|tls/tls\.h|braid/remote\.h" # the daemon's protocol, on libc alone
     [ "$name" != manycore ] || pattern="$pattern|backend/cpu/|braid/manycore\.h" # its management core is a CPU
     check "$(sources "src/backend/$name")" "$pattern"
   done

@@ -6,15 +6,16 @@
 #include "braid/client.h"
 #include "call.h"
 
-static const char doc[] =
-    "Launches MODEL of the daemon at ADDRESS (unix:PATH, or HOST:PORT) once on arrays (.npy), and prints or saves the "
-    "outputs. ADDRESS alone with --list prints the daemon's models."
-    "\vExamples:\n"
-    "  braid call unix:/run/braid.sock --list\n"
-    "  braid call unix:/run/braid.sock lenet --input data=x.npy --output y.npy\n"
-    "  braid call 127.0.0.1:8002 lenet --input x.npy --deadline 20 --repeat 1000\n"
-    "  braid call unix:/run/braid.sock model.onnx --compile --input x.npy\n"
-    "  braid call 10.0.0.1:8002,10.0.0.2:8002 resnet --batch 8 --input many.npy --output y.npy\n";
+static const char doc[] = "Launches MODEL of the daemon at ADDRESS (unix:PATH, HOST:PORT, or tls:HOST:PORT) once on "
+                          "arrays (.npy), and prints or saves the "
+                          "outputs. ADDRESS alone with --list prints the daemon's models."
+                          "\vExamples:\n"
+                          "  braid call unix:/run/braid.sock --list\n"
+                          "  braid call unix:/run/braid.sock lenet --input data=x.npy --output y.npy\n"
+                          "  braid call 127.0.0.1:8002 lenet --input x.npy --deadline 20 --repeat 1000\n"
+                          "  braid call unix:/run/braid.sock model.onnx --compile --input x.npy\n"
+                          "  braid call tls:gpu.example:8002 lenet --authority ca.pem --input x.npy\n"
+                          "  braid call 10.0.0.1:8002,10.0.0.2:8002 resnet --batch 8 --input many.npy --output y.npy\n";
 
 enum {
   KEY_LIST = CLI_FIRST_KEY,
@@ -25,7 +26,10 @@ enum {
   KEY_INLINE,
   KEY_COMPILE,
   KEY_TIMEOUT,
-  KEY_BATCH
+  KEY_BATCH,
+  KEY_AUTHORITY,
+  KEY_CERTIFICATE,
+  KEY_PRIVATE
 };
 
 static error_t parse(int key, char *argument, struct argp_state *state) {
@@ -61,6 +65,15 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
   case KEY_BATCH:
     o->batch = cli_integer(state, "--batch", argument, 1, 1 << 20);
     return 0;
+  case KEY_AUTHORITY:
+    o->authority = argument;
+    return 0;
+  case KEY_CERTIFICATE:
+    o->certificate = argument;
+    return 0;
+  case KEY_PRIVATE:
+    o->key = argument;
+    return 0;
   case KEY_INLINE:
     o->in_line = true;
     return 0;
@@ -72,7 +85,7 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
     *(o->address ? &o->model : &o->address) = argument;
     return 0;
   case ARGP_KEY_END:
-    if (!o->address) argp_error(state, "an address is expected: unix:PATH or HOST:PORT");
+    if (!o->address) argp_error(state, "an address is expected: unix:PATH, HOST:PORT or tls:HOST:PORT");
     if (!o->model && !o->list) argp_error(state, "a model is expected, or --list");
     if (o->list && (o->inputs.count || o->outputs.count || o->repeat || o->compile))
       argp_error(state, "--list launches nothing");
@@ -92,6 +105,10 @@ static const struct argp_option options[] = {
     {"list", KEY_LIST, NULL, 0, "Print the models, or what MODEL takes and gives", 1},
     {"token", KEY_TOKEN, "TOKEN", 0, "The tenant's (default: BRAID_TOKEN of the environment, which others do not see)",
      2},
+    {"authority", KEY_AUTHORITY, "FILE", 0,
+     "PEM file of who signs for the daemon of tls:HOST:PORT (default: the system's authorities)", 2},
+    {"certificate", KEY_CERTIFICATE, "FILE", 0, "PEM file: our certificate, where that daemon asks for one", 2},
+    {"key", KEY_PRIVATE, "FILE", 0, "PEM file: the certificate's key", 2},
     {"deadline", KEY_DEADLINE, "MS", 0, "The daemon refuses a launch that would take longer, and cancels it then", 2},
     {"priority", KEY_PRIORITY, "N", 0, "1, the most urgent, to 9, and no better than the tenant's", 2},
     {"repeat", KEY_REPEAT, "N", 0, "Launch it N times and print percentiles of the latency", 2},
@@ -218,7 +235,10 @@ int cli_call(int argc, char **argv) {
   braid_client_options connection = {.token = token && *token ? token : NULL,
                                      .name = "braid call",
                                      .connect_ms = o.timeout_ms,
-                                     .call_ms = o.timeout_ms};
+                                     .call_ms = o.timeout_ms,
+                                     .authority = o.authority,
+                                     .certificate = o.certificate,
+                                     .key = o.key};
   if (o.batch) {
     braid_status spread = cli_call_batch(&o, &connection);
     return spread == BRAID_OK ? CLI_OK : cli_fail(&o.common, "call", spread);

@@ -9,7 +9,7 @@ enum { CLI_CALL_ADDRESSES = 64 };
 
 typedef struct call_options {
   cli_common common;
-  const char *address, *model, *token;
+  const char *address, *model, *token, *authority, *certificate, *key;
   cli_assignments inputs, outputs;
   bool list, in_line, compile;
   int64_t deadline_us, timeout_ms;

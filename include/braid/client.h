@@ -1,5 +1,5 @@
 /* libbraid-client: launches models on a Braid daemon (`braid serve`, docs/client.md), from programs that need nothing
- * else of Braid. It stands on libc alone, and this header on no other.
+ * else of Braid. It stands on libc alone, and this header on no other; for TLS it loads GnuTLS when that is asked for.
  *
  * A client is a connection. Its functions may be called by any number of threads at a time, except for close. What a
  * connection owns at the daemon (buffers, shared memory, compiled models, cores) goes with it. Functions return a
@@ -80,12 +80,16 @@ typedef struct braid_client_options {
   int64_t call_ms;     /* for an answer to come; 0: 60000; less than 0: no limit */
   int64_t spin_us;     /* how long a wait looks for its answer before it sleeps: a CPU's time for latency; 0: not */
   uint64_t max_answer; /* bytes of an answer that are taken; 0: 1 GiB */
+  /* PEM files, of tls:HOST:PORT alone (else ARGUMENT), read while it connects. */
+  const char *authority;         /* who signs for the daemon; NULL: the system's authorities */
+  const char *certificate, *key; /* our own, where the daemon asks for one; NULL: none. Both or none */
 } braid_client_options;
 
-/* `address`: unix:PATH, or HOST:PORT ([ADDRESS]:PORT for IPv6). LOST: nobody listens there. UNAUTHORIZED: the token is
- * nobody's. OVER_QUOTA, UNAVAILABLE: the tenant, or all, have too many connections. INVALID: the daemon speaks another
- * version of the protocol. `options` may be NULL. How long a name of a host takes to be looked up is the C library's to
- * say. */
+/* `address`: unix:PATH, or HOST:PORT ([ADDRESS]:PORT for IPv6), or tls:HOST:PORT, over TLS: the daemon shows a
+ * certificate for HOST by the authority, or it is not spoken to. LOST: nobody listens there, or TLS was not agreed on.
+ * UNAUTHORIZED: the token is nobody's. OVER_QUOTA, UNAVAILABLE: the tenant, or all, have too many connections. INVALID:
+ * the daemon speaks another version of the protocol. `options` may be NULL. How long a name of a host takes to be
+ * looked up is the C library's to say. */
 BRAID_CLIENT_API braid_client_status braid_client_connect(const char *address, const braid_client_options *options,
                                                           braid_client **out);
 /* After every other call has returned and every call object and memory is released. NULL is allowed. */

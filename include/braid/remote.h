@@ -1,5 +1,5 @@
-/* Remote devices: devices of a daemon (`braid serve`), opened as "remote:HOST:PORT/NAME" or "remote:unix:PATH/NAME"
- * (docs/remote.md). They are devices as any other; what is here is their token. */
+/* Remote devices: devices of a daemon (`braid serve`), opened as "remote:HOST:PORT/NAME", "remote:tls:HOST:PORT/NAME"
+ * or "remote:unix:PATH/NAME" (docs/remote.md). They are devices as any other; what is here is their token. */
 #ifndef BRAID_REMOTE_H
 #define BRAID_REMOTE_H
 

@@ -119,16 +119,22 @@ static size_t take_answer(braid_client *client, size_t at, braid_client_status *
   return have + BRAID_WIRE_HEADER;
 }
 
+/* Why the socket failed. */
+static const char *channel_reason(const braid_client *client, int reason) {
+  return client->tls ? braid_tls_why(client->tls) : strerror(reason);
+}
+
 /* Reads what is there, and delivers what is whole of it. */
 static braid_client_status channel_read(braid_client *client) {
   bool large = client->body != NULL;
   uint8_t *to = large ? client->body + client->body_used : client->in + client->in_used;
   size_t room = large ? (size_t)client->header.bytes - client->body_used : CLIENT_IN - client->in_used;
-  ssize_t count = recv(client->file, to, room, MSG_DONTWAIT);
+  ssize_t count = client->tls ? braid_tls_receive(client->tls, to, room) : recv(client->file, to, room, MSG_DONTWAIT);
   if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) return BRAID_CLIENT_OK;
   if (count <= 0) {
-    char why[200];
-    snprintf(why, sizeof why, "the connection has ended: %s", count ? strerror(errno) : "the daemon closed it");
+    char why[BRAID_WIRE_DETAIL];
+    snprintf(why, sizeof why, "the connection has ended: %.400s",
+             count ? channel_reason(client, errno) : "the daemon closed it");
     return channel_break(client, BRAID_CLIENT_LOST, why);
   }
   if (large) {
@@ -154,16 +160,25 @@ static int64_t now_us(void) {
   return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
 }
 
+/* poll(), which does not see what TLS has taken from the socket already. */
+static int channel_poll(braid_client *client, struct pollfd *poller, int timeout_ms) {
+  if (client->tls && poller->events & POLLIN && braid_tls_has_pending(client->tls)) {
+    poller->revents = POLLIN;
+    return 1;
+  }
+  return poll(poller, 1, timeout_ms);
+}
+
 /* Waits for a while for something to read; the role of the reader is this thread's. */
 static braid_client_status read_for(braid_client *client, int64_t deadline_ms) {
   struct pollfd poller = {.fd = client->file, .events = POLLIN};
   int64_t until = client->spin_us > 0 ? now_us() + client->spin_us : 0;
   int ready = 0;
   while (until && !ready && now_us() < until) {
-    ready = poll(&poller, 1, 0);
+    ready = channel_poll(client, &poller, 0);
     if (!ready) sched_yield();
   }
-  if (!ready) ready = poll(&poller, 1, rest_ms(deadline_ms));
+  if (!ready) ready = channel_poll(client, &poller, rest_ms(deadline_ms));
   if (ready < 0 && errno != EINTR) return channel_break(client, BRAID_CLIENT_LOST, strerror(errno));
   return ready > 0 ? channel_read(client) : BRAID_CLIENT_OK;
 }
@@ -246,7 +261,8 @@ static braid_client_status wait_to_send(braid_client *client, int64_t deadline_m
   bool reads = begin_reading(client);
   struct pollfd poller = {.fd = client->file, .events = (short)(POLLOUT | (reads ? POLLIN : 0))};
   int rest = rest_ms(deadline_ms);
-  int ready = poll(&poller, 1, reads || (rest >= 0 && rest < 50) ? rest : 50); /* the reader may have stopped */
+  int ready =
+      channel_poll(client, &poller, reads || (rest >= 0 && rest < 50) ? rest : 50); /* the reader may have stopped */
   braid_client_status status = BRAID_CLIENT_OK;
   if (ready > 0 && reads && poller.revents & POLLIN) status = channel_read(client);
   if (reads) end_reading(client);
@@ -255,12 +271,12 @@ static braid_client_status wait_to_send(braid_client *client, int64_t deadline_m
 
 /* The daemon may have said why before it closed. */
 static braid_client_status channel_lost(braid_client *client, int reason) {
-  char why[200];
+  char why[BRAID_WIRE_DETAIL];
+  snprintf(why, sizeof why, "the connection has ended: %.400s", channel_reason(client, reason));
   if (begin_reading(client)) {
     (void)channel_read(client);
     end_reading(client);
   }
-  snprintf(why, sizeof why, "the connection has ended: %s", strerror(reason));
   return channel_break(client, BRAID_CLIENT_LOST, why);
 }
 
@@ -279,7 +295,8 @@ static braid_client_status send_parts(braid_client *client, struct iovec *parts,
       *rights = (struct cmsghdr){.cmsg_len = CMSG_LEN(sizeof file), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS};
       memcpy(CMSG_DATA(rights), &file, sizeof file);
     }
-    ssize_t sent = sendmsg(client->file, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+    ssize_t sent = client->tls ? braid_tls_send(client->tls, parts, count)
+                               : sendmsg(client->file, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
     if (sent < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR) return channel_lost(client, errno);
     if (sent < 0) {
       if (deadline >= 0 && client_now_ms() >= deadline)

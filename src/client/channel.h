@@ -8,6 +8,7 @@
 
 #include "braid/client.h"
 #include "serve/wire/wire_format.h"
+#include "tls/tls.h"
 
 enum { CLIENT_IN = 65536 };
 
@@ -22,6 +23,7 @@ typedef struct client_ticket {
 
 struct braid_client {
   int file;
+  braid_tls_stream *tls; /* over the file; NULL: none */
   bool local;
   int64_t call_ms, spin_us;
   uint64_t max_answer;

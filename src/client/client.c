@@ -84,14 +84,15 @@ static braid_client_status connect_local(const char *path, int64_t deadline_ms, 
   return finish_connect(file, (struct sockaddr *)&address, sizeof address, deadline_ms, out);
 }
 
-static braid_client_status connect_tcp(const char *address, int64_t deadline_ms, int *out) {
-  char host[256];
+static braid_client_status connect_tcp(const char *address, int64_t deadline_ms, char *host, size_t host_bytes,
+                                       int *out) {
   const char *colon = strrchr(address, ':');
   size_t length = colon ? (size_t)(colon - address) : 0, skip = 0;
   if (length > 2 && address[0] == '[' && address[length - 1] == ']') skip = 1;
-  if (!colon || !length || !colon[1] || length >= sizeof host)
-    return client_fail(BRAID_CLIENT_ARGUMENT, "unix:PATH, HOST:PORT or [ADDRESS]:PORT is expected");
-  snprintf(host, sizeof host, "%.*s", (int)(length - 2 * skip), address + skip);
+  if (!colon || !length || !colon[1] || length >= host_bytes)
+    return client_fail(BRAID_CLIENT_ARGUMENT,
+                       "unix:PATH, or HOST:PORT or [ADDRESS]:PORT, with tls: before it or without, is expected");
+  snprintf(host, host_bytes, "%.*s", (int)(length - 2 * skip), address + skip);
   struct addrinfo *found, hints = {.ai_socktype = SOCK_STREAM};
   int code = getaddrinfo(host, colon + 1, &hints, &found), one = 1;
   if (code) return client_fail(BRAID_CLIENT_LOST, "%s", gai_strerror(code));
@@ -124,10 +125,11 @@ static braid_client_status say_hello(braid_client *client, const braid_client_op
   return status;
 }
 
-static braid_client *client_create(int file, bool local, const braid_client_options *options) {
+static braid_client *client_create(int file, braid_tls_stream *tls, bool local, const braid_client_options *options) {
   braid_client *client = calloc(1, sizeof *client);
   if (!client) return NULL;
   client->file = file;
+  client->tls = tls;
   client->local = local;
   client->call_ms = options->call_ms ? options->call_ms : kCallMs;
   client->spin_us = options->spin_us;
@@ -143,6 +145,8 @@ static braid_client *client_create(int file, bool local, const braid_client_opti
 }
 
 static void client_destroy(braid_client *client) {
+  if (client->tls) braid_tls_say_end(client->tls);
+  braid_tls_destroy(client->tls);
   close(client->file);
   braid_wire_free(&client->writer);
   free(client->body);
@@ -152,18 +156,43 @@ static void client_destroy(braid_client *client) {
   free(client);
 }
 
+/* A connected socket; of tls:HOST:PORT with its stream. */
+static braid_client_status open_socket(const char *address, const braid_client_options *options, int64_t deadline_ms,
+                                       int *file, braid_tls_stream **tls) {
+  char host[256], why[BRAID_TLS_WHY];
+  bool secure = strncmp(address, "tls:", 4) == 0;
+  if (!secure && (options->authority || options->certificate || options->key))
+    return client_fail(BRAID_CLIENT_ARGUMENT, "authority, certificate and key go with an address tls:HOST:PORT");
+  if (strncmp(address, "unix:", 5) == 0) return connect_local(address + 5, deadline_ms, file);
+  braid_client_status status = connect_tcp(secure ? address + 4 : address, deadline_ms, host, sizeof host, file);
+  if (status != BRAID_CLIENT_OK || !secure) return status;
+  braid_tls_files files = {options->authority, options->certificate, options->key};
+  int64_t rest = deadline_ms - client_now_ms();
+  switch (braid_tls_open(&files, *file, host, rest > 0 ? rest : 0, tls, why)) {
+  case BRAID_TLS_DONE:
+    return BRAID_CLIENT_OK;
+  case BRAID_TLS_TIMEOUT:
+    status = BRAID_CLIENT_TIMEOUT;
+    break;
+  default:
+    status = BRAID_CLIENT_LOST;
+  }
+  close(*file);
+  return client_fail(status, "%s", why);
+}
+
 braid_client_status braid_client_connect(const char *address, const braid_client_options *options, braid_client **out) {
   static const braid_client_options kDefault = {0};
   *out = NULL;
   if (!options) options = &kDefault;
   int64_t deadline = client_deadline(options->connect_ms > 0 ? options->connect_ms : kConnectMs);
   int file = -1;
-  bool local = strncmp(address, "unix:", 5) == 0;
-  braid_client_status status =
-      local ? connect_local(address + 5, deadline, &file) : connect_tcp(address, deadline, &file);
-  if (status != BRAID_CLIENT_OK) return client_fail(status, "%.200s: %.300s", address, braid_client_error());
-  braid_client *client = client_create(file, local, options);
+  braid_tls_stream *tls = NULL;
+  braid_client_status status = open_socket(address, options, deadline, &file, &tls);
+  if (status != BRAID_CLIENT_OK) return client_fail(status, "%.200s: %.500s", address, braid_client_error());
+  braid_client *client = client_create(file, tls, strncmp(address, "unix:", 5) == 0, options);
   if (!client) {
+    braid_tls_destroy(tls);
     close(file);
     return client_fail(BRAID_CLIENT_NO_MEMORY, "no memory for a connection");
   }

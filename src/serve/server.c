@@ -41,13 +41,12 @@ static int chosen_port(int given, int64_t configured) {
   return given < 0 ? 0 : given ? given : (int)configured;
 }
 
-/* The wire protocol has no TLS: where the daemon has, it is for this machine. */
-static braid_status check_wire(const braid_server *server) {
+/* Where the configuration has a certificate, wire_port has TLS as HTTP and gRPC have. */
+static braid_status open_relay(braid_server *server) {
   const braid_serve_config *config = server->config;
-  bool here = strncmp(config->address, "127.", 4) == 0 || strcmp(config->address, "::1") == 0;
-  if (server->wire_port < 0 || !config->certificate || here) return BRAID_OK;
-  return braid_fail(BRAID_INVALID_ARGUMENT, "wire_port has no TLS, and address %s is not this machine's alone",
-                    config->address);
+  braid_tls_files files = {config->wire_authority, config->certificate, config->key};
+  if (server->wire_port < 0 || !config->certificate) return BRAID_OK;
+  return braid_tls_relay_create(&files, (int64_t)(config->receive_ms * 1e6), &server->relay);
 }
 
 static void prepare_trial(braid_serve_config *config) {
@@ -93,7 +92,7 @@ static braid_status open_server(const braid_server_options *options, braid_serve
   server->socket = options->socket ? options->socket : server->config->socket;
   server->wire_port =
       options->wire_port || server->config->wire_port ? chosen_port(options->wire_port, server->config->wire_port) : -1;
-  BRAID_TRY(check_wire(server));
+  BRAID_TRY(open_relay(server));
   BRAID_TRY(open_devices(server));
   BRAID_TRY(braid_serve_tenants_create(server->config, &server->tenants, &server->tenant_count));
   BRAID_TRY(give_cores(server));
@@ -187,6 +186,7 @@ void braid_server_destroy(braid_server *server, int64_t grace_ns) {
   braid_serve_wire_stop(server->wire);
   braid_serve_cluster_destroy(server->cluster);
   braid_serve_remote_stop(server->remote);
+  braid_tls_relay_destroy(server->relay);           /* what the last two had to say goes out */
   braid_serve_scheduler_destroy(server->scheduler); /* calls that came late have asked it until now */
   braid_serve_registry_destroy(server->registry);   /* its thread may still try a model, in a turn of the harvest */
   braid_serve_harvest_destroy(server->harvest);

@@ -10,6 +10,7 @@
 #include "serve/scheduler.h"
 #include "serve/serving_config.h"
 #include "serve/tenant.h"
+#include "serve/wire/relay.h"
 
 struct braid_server {
   braid_serve_config *config;
@@ -26,6 +27,7 @@ struct braid_server {
   struct braid_serve_http *http;
   struct braid_serve_grpc *grpc;     /* NULL: none */
   struct braid_serve_wire *wire;     /* NULL: none */
+  braid_tls_relay *relay;            /* TLS of wire_port; NULL: none */
   struct braid_serve_remote *remote; /* sessions of remote devices; NULL: none, where `wire` is none */
   braid_serve_cluster *cluster;      /* NULL: the daemon is alone */
   const char *socket;                /* path to listen on, read when the front end starts; NULL: none */

@@ -81,6 +81,7 @@ static const cyaml_schema_field_t kClusterFields[] = {
     TEXT(braid_serve_cluster_config, authority, 1, kText),
     TEXT(braid_serve_cluster_config, certificate, 1, kText),
     TEXT(braid_serve_cluster_config, key, 1, kText),
+    TEXT(braid_serve_cluster_config, node_authority, 1, kText),
     INTEGER(braid_serve_cluster_config, copies),
     INTEGER(braid_serve_cluster_config, fetch_max_bytes),
     NUMBER(braid_serve_cluster_config, wait_ms),
@@ -99,6 +100,7 @@ static const cyaml_schema_field_t kFields[] = {
     INTEGER(braid_serve_config, http_threads),
     TEXT(braid_serve_config, certificate, 1, kText),
     TEXT(braid_serve_config, key, 1, kText),
+    TEXT(braid_serve_config, wire_authority, 1, kText),
     INTEGER(braid_serve_config, max_request_bytes),
     INTEGER(braid_serve_config, max_connections),
     INTEGER(braid_serve_config, max_memory_bytes),
@@ -294,6 +296,10 @@ static braid_status check_cluster(const braid_serve_config *config, place *at) {
                       strlen(cluster->token));
   if (!cluster->certificate != !cluster->key || (cluster->certificate && !cluster->authority))
     return braid_fail(BRAID_INVALID_FILE, "TLS to etcd takes an authority, and both certificate and key or none");
+  if (cluster->node_authority && !config->certificate)
+    return braid_fail(
+        BRAID_INVALID_FILE,
+        "the cluster's node_authority is of nodes over TLS, which takes the daemon's certificate and key");
   return BRAID_OK;
 }
 
@@ -327,10 +333,6 @@ static braid_status check_power(const braid_serve_config *config, place *at) {
   return BRAID_OK;
 }
 
-static bool is_loopback(const char *address) {
-  return strncmp(address, "127.", 4) == 0 || strcmp(address, "::1") == 0;
-}
-
 static braid_status check_daemon(const braid_serve_config *config, place *at) {
   set_place(at, NULL, 0, "port");
   BRAID_TRY(check_range(config->port, "port", 65535));
@@ -338,10 +340,6 @@ static braid_status check_daemon(const braid_serve_config *config, place *at) {
   BRAID_TRY(check_range(config->grpc_port, "grpc_port", 65535));
   set_place(at, NULL, 0, "wire_port");
   BRAID_TRY(check_range(config->wire_port, "wire_port", 65535));
-  if (config->wire_port && config->certificate && !is_loopback(config->address))
-    return braid_fail(BRAID_INVALID_FILE,
-                      "wire_port has no TLS, which `certificate` asks for: it goes with an address of this machine "
-                      "alone, or `socket` takes its place");
   set_place(at, NULL, 0, "spin_us");
   BRAID_TRY(check_range(config->spin_us, "spin_us", 1000));
   set_place(at, NULL, 0, "http_threads");
@@ -356,6 +354,9 @@ static braid_status check_daemon(const braid_serve_config *config, place *at) {
   BRAID_TRY(check_number(config->receive_ms, "receive_ms", 1e7));
   set_place(at, NULL, 0, config->certificate ? "certificate" : "key");
   if (!config->certificate != !config->key) return braid_fail(BRAID_INVALID_FILE, "TLS takes both certificate and key");
+  set_place(at, NULL, 0, "wire_authority");
+  if (config->wire_authority && !config->certificate)
+    return braid_fail(BRAID_INVALID_FILE, "wire_authority is of clients over TLS, which takes certificate and key");
   return BRAID_OK;
 }
 
@@ -468,8 +469,8 @@ braid_status braid_serve_config_check_cluster(const braid_serve_config *config) 
 void braid_serve_config_drop_cluster(braid_serve_config *config) {
   braid_serve_cluster_config *cluster = config->cluster;
   if (!cluster) return;
-  char *texts[] = {cluster->etcd,  cluster->name,      cluster->node,        cluster->address,
-                   cluster->token, cluster->authority, cluster->certificate, cluster->key};
+  char *texts[] = {cluster->etcd,      cluster->name,        cluster->node, cluster->address,       cluster->token,
+                   cluster->authority, cluster->certificate, cluster->key,  cluster->node_authority};
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) free(texts[i]);
   free(cluster);
   config->cluster = NULL;

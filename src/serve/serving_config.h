@@ -62,6 +62,7 @@ typedef struct braid_serve_cluster_config {
   char *token;             /* that daemons show each other; NULL: BRAID_CLUSTER_TOKEN of the environment */
   char *authority;         /* PEM files: TLS to etcd, by this authority; NULL: none */
   char *certificate, *key; /* and our own; NULL: none */
+  char *node_authority;    /* PEM file: who signs for the other nodes; NULL: the system's authorities */
   int64_t copies;          /* nodes that hold each model; 0: 2 */
   int64_t fetch_max_bytes; /* of a model's files that are fetched from other nodes; 0: none are */
   double wait_ms;          /* how long a request waits for a node that holds its model; 0: 5 s */
@@ -72,10 +73,11 @@ typedef struct braid_serve_config {
   int64_t port;              /* HTTP; 0: 8000 */
   int64_t grpc_port;         /* 0: none */
   char *socket;              /* path of a Unix socket for Braid's own protocol (docs/client.md); NULL: none */
-  int64_t wire_port;         /* the same protocol over TCP, without TLS; 0: none */
+  int64_t wire_port;         /* the same protocol over TCP; 0: none */
   int64_t spin_us;           /* how long that protocol's thread looks for the next message before it sleeps; 0: 0 */
   int64_t http_threads;      /* 0: 2 */
   char *certificate, *key;   /* PEM files: TLS. Both or none */
+  char *wire_authority;      /* PEM file: clients of wire_port show a certificate of it; NULL: they need none */
   int64_t max_request_bytes; /* 0: 64 MiB */
   int64_t max_connections;   /* 0: 1024 */
   int64_t max_memory_bytes;  /* of loaded models; the one unused for longest leaves first; 0: no limit */

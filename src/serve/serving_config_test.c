@@ -75,7 +75,8 @@ static void test_refusals(void **state) {
        "line 6: cores is -1"},
       {"wire_port: 65536\nmodels:\n  - {name: a, path: p}\n", "line 1: wire_port is 65536"},
       {"spin_us: 1001\nmodels:\n  - {name: a, path: p}\n", "line 1: spin_us is 1001"},
-      {"address: 0.0.0.0\nwire_port: 1\ncertificate: c\nkey: k\nmodels:\n  - {name: a, path: p}\n", "has no TLS"},
+      {"wire_authority: c\nmodels:\n  - {name: a, path: p}\n", "line 1: wire_authority is of clients over TLS"},
+      {"cluster: {node_authority: c}\nmodels:\n  - {name: a, path: p}\n", "line 1: the cluster's node_authority"},
       {"power_cap_watts: -1\nmodels:\n  - {name: a, path: p}\n", "line 1: power_cap_watts is -1"},
       {"power_cap_watts: 50\nmodels:\n  - {name: a, path: p}\n", "line 1: power_cap_watts takes run_watts"},
       {"power_cap_watts: 50\ndevices:\n  - {name: c, idle_watts: 30, run_watts: 10}\n  - {name: d, idle_watts: 15, "

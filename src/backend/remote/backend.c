@@ -115,8 +115,7 @@ static braid_status connect_to_any(remote_device *device, const remote_options *
   for (size_t i = 0; i < options->host_count; i++) {
     remote_channel_deinit(&device->channel);
     remote_channel_init(&device->channel);
-    status = remote_channel_open(&device->channel, options->hosts[i], options->token, options->device,
-                                 options->silence_ns, &device->description);
+    status = remote_channel_open(&device->channel, options->hosts[i], options, &device->description);
     if (status == BRAID_OK) return BRAID_OK;
     size_t used = strlen(said);
     snprintf(said + used, sizeof said - used, "%s%.250s", used ? "; " : "", braid_error_detail());

@@ -24,6 +24,8 @@ void remote_channel_init(remote_channel *channel) {
 }
 
 void remote_channel_deinit(remote_channel *channel) {
+  if (channel->tls) braid_tls_say_end(channel->tls);
+  braid_tls_destroy(channel->tls);
   if (channel->file >= 0) close(channel->file);
   braid_wire_free(&channel->writer);
   free(channel->body);
@@ -46,8 +48,8 @@ braid_status remote_channel_break(remote_channel *channel, const char *why) {
 }
 
 static braid_status break_off(remote_channel *channel, const char *what, int reason) {
-  char why[200];
-  snprintf(why, sizeof why, "%s: %s", what, strerror(reason));
+  char why[sizeof channel->why];
+  snprintf(why, sizeof why, "%s: %.400s", what, channel->tls ? braid_tls_why(channel->tls) : strerror(reason));
   return remote_channel_break(channel, why);
 }
 
@@ -68,7 +70,8 @@ static braid_status send_some(remote_channel *channel, struct iovec *parts, size
   int64_t deadline = braid_now_ns() + channel->silence_ns;
   while (count) {
     struct msghdr message = {.msg_iov = parts, .msg_iovlen = count < kParts ? count : kParts};
-    ssize_t sent = sendmsg(channel->file, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+    ssize_t sent = channel->tls ? braid_tls_send(channel->tls, parts, message.msg_iovlen)
+                                : sendmsg(channel->file, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
     if (sent < 0 && !would_block(errno)) return break_off(channel, "the connection has ended", errno);
     if (sent < 0) {
       int64_t left = deadline - braid_now_ns();
@@ -115,7 +118,8 @@ static braid_status channel_receive(remote_channel *channel, uint8_t *to, size_t
                                     bool *told) {
   int64_t deadline = braid_now_ns() + channel->silence_ns;
   for (size_t got = 0; got < bytes;) {
-    ssize_t count = recv(channel->file, to + got, bytes - got, MSG_DONTWAIT);
+    ssize_t count = channel->tls ? braid_tls_receive(channel->tls, to + got, bytes - got)
+                                 : recv(channel->file, to + got, bytes - got, MSG_DONTWAIT);
     if (count == 0) return remote_channel_break(channel, "the daemon has closed the connection");
     if (count < 0 && !would_block(errno)) return break_off(channel, "the connection has ended", errno);
     if (count > 0) {
@@ -251,13 +255,25 @@ static void set_options(int file) {
   (void)setsockopt(file, IPPROTO_TCP, TCP_KEEPCNT, &count, sizeof count);
 }
 
-static braid_status connect_tcp(remote_channel *channel) {
+static braid_status open_tls(remote_channel *channel, const char *host, const remote_options *options) {
+  char why[BRAID_TLS_WHY];
+  braid_tls_files files = {options->authority, options->certificate, options->key};
+  braid_tls_result result =
+      braid_tls_open(&files, channel->file, host, channel->silence_ns / 1000000, &channel->tls, why);
+  return result == BRAID_TLS_DONE ? BRAID_OK : braid_fail(BRAID_IO, "%s: %s", channel->address, why);
+}
+
+static braid_status connect_tcp(remote_channel *channel, const char *address, const remote_options *options) {
   char host[256];
-  const char *address = channel->address, *colon = strrchr(address, ':');
+  bool secure = strncmp(address, "tls:", 4) == 0;
+  if (secure) address += 4;
+  const char *colon = strrchr(address, ':');
   size_t length = colon ? (size_t)(colon - address) : 0, skip = 0;
   if (length > 2 && address[0] == '[' && address[length - 1] == ']') skip = 1;
   if (!colon || !length || !colon[1])
-    return braid_fail(BRAID_INVALID_ARGUMENT, "\"%s\": unix:PATH, HOST:PORT or [ADDRESS]:PORT is expected", address);
+    return braid_fail(BRAID_INVALID_ARGUMENT,
+                      "\"%s\": unix:PATH, or HOST:PORT or [ADDRESS]:PORT, with tls: before it or without, is expected",
+                      address);
   snprintf(host, sizeof host, "%.*s", (int)(length - 2 * skip), address + skip);
   struct addrinfo *found, hints = {.ai_socktype = SOCK_STREAM};
   int code = getaddrinfo(host, colon + 1, &hints, &found);
@@ -267,8 +283,9 @@ static braid_status connect_tcp(remote_channel *channel) {
     status = finish_connect(channel, socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), at->ai_addr,
                             at->ai_addrlen);
   freeaddrinfo(found);
-  if (status == BRAID_OK) set_options(channel->file);
-  return status;
+  if (status != BRAID_OK) return status;
+  set_options(channel->file);
+  return secure ? open_tls(channel, host, options) : BRAID_OK;
 }
 
 /* From the codes of Braid's protocol. */
@@ -326,11 +343,12 @@ static braid_status ask_for_device(remote_channel *channel, const char *device, 
   return status;
 }
 
-braid_status remote_channel_open(remote_channel *channel, const char *address, const char *token, const char *device,
-                                 int64_t silence_ns, braid_remote_device *out) {
+braid_status remote_channel_open(remote_channel *channel, const char *address, const remote_options *options,
+                                 braid_remote_device *out) {
   snprintf(channel->address, sizeof channel->address, "%s", address);
-  channel->silence_ns = silence_ns;
-  BRAID_TRY(strncmp(address, "unix:", 5) == 0 ? connect_local(channel, address + 5) : connect_tcp(channel));
-  BRAID_TRY(say_hello(channel, token));
-  return ask_for_device(channel, device, out);
+  channel->silence_ns = options->silence_ns;
+  BRAID_TRY(strncmp(address, "unix:", 5) == 0 ? connect_local(channel, address + 5)
+                                              : connect_tcp(channel, address, options));
+  BRAID_TRY(say_hello(channel, options->token));
+  return ask_for_device(channel, options->device, out);
 }

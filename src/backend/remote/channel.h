@@ -7,10 +7,13 @@
 #include <pthread.h>
 #include <sys/uio.h>
 
+#include "backend/remote/options.h"
 #include "backend/remote/remote_format.h"
+#include "tls/tls.h"
 
 typedef struct remote_channel {
-  int file; /* -1: none */
+  int file;              /* -1: none */
+  braid_tls_stream *tls; /* over the file; NULL: none */
   char address[256];
   int64_t silence_ns; /* how long the daemon may say nothing */
   pthread_mutex_t lock;
@@ -25,10 +28,10 @@ typedef struct remote_channel {
 
 void remote_channel_init(remote_channel *channel);
 void remote_channel_deinit(remote_channel *channel);
-/* Connects to "unix:PATH", "HOST:PORT" or "[ADDRESS]:PORT", says hello, and asks for a device, which is described in
- * *out. IO: nobody answers there; UNSUPPORTED, NOT_FOUND, INVALID_ARGUMENT: what the daemon refuses, in its words. */
-BRAID_MUST_CHECK braid_status remote_channel_open(remote_channel *channel, const char *address, const char *token,
-                                                  const char *device, int64_t silence_ns, braid_remote_device *out);
+/* Connects to one of the hosts of the options, says hello, and asks for the device, which is described in *out. IO:
+ * nobody answers there; UNSUPPORTED, NOT_FOUND, INVALID_ARGUMENT: what the daemon refuses, in its words. */
+BRAID_MUST_CHECK braid_status remote_channel_open(remote_channel *channel, const char *address,
+                                                  const remote_options *options, braid_remote_device *out);
 
 /* Takes the lock and begins a message; the fields follow, then one of the next three gives the lock back. */
 braid_wire_writer *remote_begin(remote_channel *channel, unsigned kind);

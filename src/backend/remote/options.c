@@ -31,12 +31,29 @@ static braid_status read_token(const char *path, char *out) {
                     BRAID_WIRE_TOKEN - 2);
 }
 
+/* Files of TLS. False: it is none. */
+static bool read_path(const char *text, remote_options *out) {
+  static const char *const kNames[] = {"authority=", "certificate=", "key="};
+  const char **const paths[] = {&out->authority, &out->certificate, &out->key};
+  for (size_t i = 0; i < sizeof kNames / sizeof *kNames; i++) {
+    size_t length = strlen(kNames[i]);
+    if (strncmp(text, kNames[i], length) != 0 || !text[length]) continue;
+    snprintf(out->paths[i], sizeof out->paths[i], "%s", text + length);
+    *paths[i] = out->paths[i];
+    return true;
+  }
+  return false;
+}
+
 static braid_status read_option(const char *text, remote_options *out) {
   double seconds;
+  if (read_path(text, out)) return BRAID_OK;
   if (strncmp(text, "token-file=", 11) == 0) return read_token(text + 11, out->token);
   if (strncmp(text, "timeout=", 8) != 0)
     return braid_fail(BRAID_INVALID_ARGUMENT,
-                      "option \"%.100s\": expected ADDRESS/NAME, timeout=SECONDS or token-file=PATH", text);
+                      "option \"%.100s\": expected ADDRESS/NAME, timeout=SECONDS, token-file=PATH, authority=PATH, "
+                      "certificate=PATH or key=PATH",
+                      text);
   if (!braid_parse_f64(text + 8, &seconds) || seconds < kLeastSilence || seconds > kMostSilence)
     return braid_fail(BRAID_INVALID_ARGUMENT, "option \"%.100s\": expected %.0f to %.0f seconds", text, kLeastSilence,
                       kMostSilence);
@@ -81,6 +98,13 @@ braid_status remote_options_read(const char *text, remote_options *out) {
     BRAID_TRY(place ? read_place(part, out) : read_option(part, out));
     text += length + (text[length] == ',');
   }
+  for (size_t i = 0; i < out->host_count; i++)
+    if ((out->authority || out->certificate || out->key) && strncmp(out->hosts[i], "tls:", 4) != 0)
+      return braid_fail(BRAID_INVALID_ARGUMENT,
+                        "authority, certificate and key go with hosts tls:HOST:PORT, and \"%.100s\" is none",
+                        out->hosts[i]);
   if (out->host_count) return BRAID_OK;
-  return braid_fail(BRAID_INVALID_ARGUMENT, "which daemon? remote:HOST:PORT/NAME or remote:unix:PATH/NAME is expected");
+  return braid_fail(
+      BRAID_INVALID_ARGUMENT,
+      "which daemon? remote:HOST:PORT/NAME, remote:tls:HOST:PORT/NAME or remote:unix:PATH/NAME is expected");
 }

@@ -272,10 +272,11 @@ static braid_status set_address(braid_serve_cluster *cluster) {
   const char *colon = strrchr(given, ':');
   bool has_port = colon && (strchr(given, ':') == colon || colon[-1] == ']');
   bool bare = colon && !has_port && given[0] != '['; /* IPv6 */
+  const char *scheme = cluster->server->relay ? "tls:" : "";
   if (has_port)
-    snprintf(cluster->address, sizeof cluster->address, "%.280s", given);
+    snprintf(cluster->address, sizeof cluster->address, "%s%.280s", scheme, given);
   else
-    snprintf(cluster->address, sizeof cluster->address, bare ? "[%.270s]:%d" : "%.270s:%d", given, port);
+    snprintf(cluster->address, sizeof cluster->address, bare ? "%s[%.270s]:%d" : "%s%.270s:%d", scheme, given, port);
   return BRAID_OK;
 }
 

@@ -69,6 +69,11 @@ cluster_link *braid_cluster_link(braid_serve_cluster *cluster, const char *addre
                                   .connect_ms = CONNECT_MS,
                                   .call_ms = 2000,
                                   .max_answer = (uint64_t)tenant->config->max_bytes};
+  if (cluster->server->relay) { /* which goes with addresses of TLS alone: the token is not said without */
+    options.authority = cluster->config->node_authority;
+    options.certificate = cluster->server->config->certificate;
+    options.key = cluster->server->config->key;
+  }
   braid_client *client;
   if (braid_client_connect(address, &options, &client) != BRAID_CLIENT_OK) return NULL;
   link = braid_zalloc(NULL, sizeof *link);

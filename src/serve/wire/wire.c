@@ -79,6 +79,13 @@ static void accept_some(struct braid_serve_wire *wire, const int *listener) {
     }
     int one = 1;
     if (!local) (void)setsockopt(file, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    braid_tls_relay *relay = local ? NULL : wire->server->relay;
+    int plain = file;
+    if (relay && braid_tls_relay_adopt(relay, file, &plain) != BRAID_OK) {
+      close(file);
+      continue;
+    }
+    file = plain;
     wire_connection *c = braid_wire_connection_create(wire, file, local);
     if (!c) {
       close(file);

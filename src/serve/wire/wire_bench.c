@@ -1,6 +1,7 @@
 /* What a request of a client costs beyond one of the same process: a session alone, a request submitted to the
  * scheduler in this process, and by libbraid-client over a Unix socket with shared memory, over it with tensors inline,
- * and over TCP. The ways take turns, so that what else the machine does meets all of them.
+ * and over TCP and TLS (of a second daemon, with certificates by openssl). The ways take turns, so that what else the
+ * machine does meets all of them.
  *
  *   wire_bench [MODEL [ROUNDS [SPIN_US]]]   default: models/lenet.cfg, 40 rounds of 100 requests each way, 0 */
 #include <stdio.h>
@@ -15,9 +16,9 @@
 #include "braid/session.h"
 #include "serve/server.h"
 
-enum { kRequests = 100, kWarmUp = 50, kWays = 5 };
-static const char *const kNames[kWays] = {"session", "in process", "unix, shared memory", "unix, inline",
-                                          "TCP, inline"};
+enum { kRequests = 100, kWarmUp = 50, kWays = 6 };
+static const char *const kNames[kWays] = {"session",      "in process",  "unix, shared memory",
+                                          "unix, inline", "TCP, inline", "TLS, inline"};
 
 typedef struct way {
   braid_client *client;
@@ -27,7 +28,7 @@ typedef struct way {
 } way;
 
 typedef struct setup {
-  braid_server *server;
+  braid_server *server, *secure; /* secure: with TLS */
   braid_session *session;
   char name[128];
   void *input;
@@ -123,23 +124,33 @@ static void open_session(setup *s, const char *model) {
   for (size_t i = 0; i < s->input_bytes / sizeof(float); i++) ((float *)s->input)[i] = (float)(i % 17) / 17;
 }
 
-static void open_server(setup *s, const char *model, const char *folder, int spin_us, char *socket, size_t bytes) {
-  char path[128];
+/* `tls`: with the certificate that is made here. */
+static braid_server *open_server(const char *model, const char *folder, int spin_us, bool tls, const char *socket) {
+  char path[128], command[512];
+  braid_server *server;
   snprintf(path, sizeof path, "%s/serve.yaml", folder);
-  snprintf(socket, bytes, "%s/braid.sock", folder);
+  snprintf(command, sizeof command,
+           "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout %s/key.pem -out %s/cert.pem "
+           "-days 2 -subj /CN=bench -addext subjectAltName=IP:127.0.0.1 2>/dev/null",
+           folder, folder);
+  if (tls && system(command) != 0) give_up("openssl", "it makes no certificate");
   FILE *file = fopen(path, "w");
+  if (tls) fprintf(file, "certificate: %s/cert.pem\nkey: %s/key.pem\n", folder, folder);
   fprintf(file, "spin_us: %d\ndevices:\n  - {name: cpu, threads: 1}\nmodels:\n  - {name: model, path: \"%s\"}\n",
           spin_us, model);
   fclose(file);
   braid_server_options options = {.config = path, .port = -1, .wire_port = -1, .socket = socket};
-  check(braid_server_create(&options, &s->server), "daemon");
-  while (!braid_server_is_ready(s->server)) nanosleep(&(struct timespec){0, 1000000}, NULL);
+  check(braid_server_create(&options, &server), "daemon");
+  while (!braid_server_is_ready(server)) nanosleep(&(struct timespec){0, 1000000}, NULL);
   remove(path);
+  return server;
 }
 
-static void open_way(setup *s, int index, const char *address, bool shared, int spin_us) {
+static void open_way(setup *s, int index, const char *address, bool shared, int spin_us, const char *authority) {
   way *w = &s->ways[index];
-  check_client(braid_client_connect(address, &(braid_client_options){.spin_us = spin_us}, &w->client), address);
+  check_client(
+      braid_client_connect(address, &(braid_client_options){.spin_us = spin_us, .authority = authority}, &w->client),
+      address);
   w->input = (braid_client_tensor){
       .name = s->name, .dtype = BRAID_CLIENT_F32, .rank = s->rank, .data = s->input, .bytes = s->input_bytes};
   memcpy(w->input.dims, s->dims, sizeof s->dims);
@@ -190,12 +201,18 @@ int main(int argc, char **argv) {
   char folder[] = "/tmp/braid-bench-XXXXXX", path[108], address[128];
   if (rounds < 1 || !mkdtemp(folder)) give_up("arguments", "a model and a number of rounds are expected");
   open_session(&s, model);
-  open_server(&s, model, folder, spin_us, path, sizeof path);
+  snprintf(path, sizeof path, "%s/braid.sock", folder);
+  s.server = open_server(model, folder, spin_us, false, path);
   snprintf(address, sizeof address, "unix:%s", path);
-  open_way(&s, 2, address, true, spin_us);
-  open_way(&s, 3, address, false, spin_us);
+  open_way(&s, 2, address, true, spin_us, NULL);
+  open_way(&s, 3, address, false, spin_us, NULL);
   snprintf(address, sizeof address, "127.0.0.1:%d", braid_server_wire_port(s.server));
-  open_way(&s, 4, address, false, spin_us);
+  open_way(&s, 4, address, false, spin_us, NULL);
+  snprintf(path, sizeof path, "%s/tls.sock", folder);
+  s.secure = open_server(model, folder, spin_us, true, path);
+  snprintf(address, sizeof address, "tls:127.0.0.1:%d", braid_server_wire_port(s.secure));
+  snprintf(path, sizeof path, "%s/cert.pem", folder);
+  open_way(&s, 5, address, false, spin_us, path);
   for (int i = 0; i < kWays; i++) s.times[i] = calloc((size_t)rounds * kRequests, sizeof(double));
   float *first = calloc(1, s.output_bytes);
   run_once(&s, 0);
@@ -216,6 +233,10 @@ int main(int argc, char **argv) {
     free(s.times[i]);
   }
   braid_server_destroy(s.server, 0);
+  braid_server_destroy(s.secure, 0);
+  remove(path);
+  snprintf(path, sizeof path, "%s/key.pem", folder);
+  remove(path);
   braid_session_destroy(s.session);
   (void)rmdir(folder);
   free(first);
