@@ -34,14 +34,34 @@ braid_status braid_bulk_find(char path[BRAID_BULK_PATH]) {
 
 /* --- start ---------------------------------------------------------------------------------------------------------
  */
-/* The environment without what is for us alone; NULL: no memory. */
-static char **filter_environment(void) {
+/* UCX reads its settings when it is loaded. What the administrator has set stands, but for these: nobody wants its
+ * handlers of signals and hooks of allocators, and an error is the end of its program, told to the daemon. */
+static const char *const kSettings[] = {
+    "UCX_ERROR_SIGNALS=",   "UCX_HANDLE_ERRORS=none",      "UCX_MEM_EVENTS=n",           "UCX_MEM_MALLOC_HOOKS=n",
+    "UCX_MEM_MALLOC_RELOC=n", "UCX_MEM_MMAP_HOOK_MODE=none", "UCX_WARN_UNUSED_ENV_VARS=n",
+};
+static const char *const kDefaults[] = {"UCX_LOG_LEVEL=fatal", "UCX_LOG_FILE=stderr"};
+enum { SETTINGS = sizeof kSettings / sizeof *kSettings, DEFAULTS = sizeof kDefaults / sizeof *kDefaults };
+
+static bool is_set_by(const char *const *settings, size_t count, const char *entry) {
+  for (size_t i = 0; i < count; i++)
+    if (strncmp(settings[i], entry, strcspn(settings[i], "=") + 1) == 0) return true;
+  return false;
+}
+
+/* Ours for the program: without what is for us alone, with UCX's settings; NULL: no memory. */
+static const char **make_environment(void) {
   size_t count = 0, used = 0;
   while (environ[count]) count++;
-  char **filtered = braid_zalloc_array(NULL, count + 1, sizeof *filtered);
-  for (size_t i = 0; filtered && i < count; i++)
-    if (strncmp(environ[i], "BRAID_", 6) != 0) filtered[used++] = environ[i];
-  return filtered;
+  const char **made = braid_zalloc_array(NULL, count + SETTINGS + DEFAULTS + 1, sizeof *made);
+  if (!made) return NULL;
+  for (size_t i = 0; i < count; i++)
+    if (strncmp(environ[i], "BRAID_", 6) != 0 && !is_set_by(kSettings, SETTINGS, environ[i]))
+      made[used++] = environ[i];
+  for (size_t i = 0, given = used; i < DEFAULTS; i++)
+    if (!is_set_by(made, given, kDefaults[i])) made[used++] = kDefaults[i];
+  memcpy(made + used, kSettings, sizeof kSettings);
+  return made;
 }
 
 /* What the program has at its start: no input, messages of its libraries in our log, and the two descriptors. They are
@@ -68,7 +88,7 @@ static int spawn(const char *program, int line, int data, pid_t *out) {
   posix_spawn_file_actions_t files;
   posix_spawnattr_t attributes;
   char *arguments[] = {"braid-ucx", NULL};
-  char **environment = filter_environment();
+  const char **environment = make_environment();
   if (!environment) return ENOMEM;
   int code = posix_spawn_file_actions_init(&files);
   if (!code) {
@@ -76,7 +96,7 @@ static int spawn(const char *program, int line, int data, pid_t *out) {
     if (!code) {
       code = set_files(&files, line, data);
       if (!code) code = set_signals(&attributes);
-      if (!code) code = posix_spawn(out, program, &files, &attributes, arguments, environment);
+      if (!code) code = posix_spawn(out, program, &files, &attributes, arguments, (char **)environment);
       posix_spawnattr_destroy(&attributes);
     }
     posix_spawn_file_actions_destroy(&files);

@@ -60,18 +60,6 @@ static int hear(braid_bulk_message *out, int flags) {
 
 /* --- UCX -----------------------------------------------------------------------------------------------------------
  */
-/* What the administrator has said stands, but for what would disturb: other people's signals, allocators, and output. */
-static void set_environment(void) {
-  static const char *const kSet[][2] = {
-      {"UCX_ERROR_SIGNALS", ""},      {"UCX_HANDLE_ERRORS", "none"},     {"UCX_MEM_EVENTS", "n"},
-      {"UCX_MEM_MALLOC_HOOKS", "n"},  {"UCX_MEM_MALLOC_RELOC", "n"},     {"UCX_MEM_MMAP_HOOK_MODE", "none"},
-      {"UCX_WARN_UNUSED_ENV_VARS", "n"},
-  };
-  for (size_t i = 0; i < sizeof kSet / sizeof *kSet; i++) (void)setenv(kSet[i][0], kSet[i][1], 1);
-  (void)setenv("UCX_LOG_LEVEL", "fatal", 0);
-  (void)setenv("UCX_LOG_FILE", "stderr", 0);
-}
-
 static bool open_ucx(ucx_program *p, int *out_event) {
   ucp_config_t *config;
   ucs_status_t status = ucp_config_read(NULL, NULL, &config);
@@ -170,7 +158,6 @@ int main(int argc, char **argv) {
   (void)prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
   (void)setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
   if (hear(&p->job, 0) != 1) return 0;
-  set_environment();
   int event = -1;
   if (make_room(p) && open_ucx(p, &event)) {
     if (p->job.kind == BRAID_BULK_SEND)
