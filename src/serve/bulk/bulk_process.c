@@ -34,12 +34,10 @@ braid_status braid_bulk_find(char path[BRAID_BULK_PATH]) {
 
 /* --- start ---------------------------------------------------------------------------------------------------------
  */
-/* UCX reads its settings when it is loaded. What the administrator has set stands, but for these: nobody wants its
- * handlers of signals and hooks of allocators, and an error is the end of its program, told to the daemon. */
-static const char *const kSettings[] = {
-    "UCX_ERROR_SIGNALS=",   "UCX_HANDLE_ERRORS=none",      "UCX_MEM_EVENTS=n",           "UCX_MEM_MALLOC_HOOKS=n",
-    "UCX_MEM_MALLOC_RELOC=n", "UCX_MEM_MMAP_HOOK_MODE=none", "UCX_WARN_UNUSED_ENV_VARS=n",
-};
+/* UCX reads its settings when it is loaded. What the administrator has set stands, but for these: an error is the end of
+ * its program, of which the daemon hears, and nothing that waits for a debugger. */
+static const char *const kSettings[] = {"UCX_ERROR_SIGNALS=", "UCX_HANDLE_ERRORS=none", "UCX_MEM_MALLOC_HOOKS=n",
+                                        "UCX_WARN_UNUSED_ENV_VARS=n"};
 static const char *const kDefaults[] = {"UCX_LOG_LEVEL=fatal", "UCX_LOG_FILE=stderr"};
 enum { SETTINGS = sizeof kSettings / sizeof *kSettings, DEFAULTS = sizeof kDefaults / sizeof *kDefaults };
 

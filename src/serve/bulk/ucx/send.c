@@ -25,7 +25,7 @@ void ucx_send_begin(ucx_program *p) {
       .field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLER |
                     UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE,
       .address = (const ucp_address_t *)(const void *)p->job.text,
-      .err_mode = UCP_ERR_HANDLING_MODE_PEER,
+      .err_mode = UCP_ERR_HANDLING_MODE_NONE,
       .err_handler = {.cb = receiver_lost, .arg = p}};
   ucs_status_t status = ucp_ep_create(p->worker, &params, &p->endpoint);
   if (status != UCS_OK) ucx_fail(p, "the receiver cannot be reached: %s", ucs_status_string(status));
