@@ -12,8 +12,8 @@ typedef struct braid_serve_files {
 } braid_serve_files;
 
 /* `model`: where the model's own file is read, NULL: at its path. The others are in the folder of its path, or, where
- * they are not there, in that of the file to which the path links. A file that is no model names none: who loads it says
- * what is wrong with it. NOT_FOUND or IO: it cannot be read. *out is freed with free, also on failure. */
+ * they are not there, in that of the file to which the path links. A file that is no model names none: who loads it
+ * says what is wrong with it. NOT_FOUND or IO: it cannot be read. *out is freed with free, also on failure. */
 BRAID_MUST_CHECK braid_status braid_serve_files_find(const braid_serve_model_config *config, const char *model,
                                                      braid_serve_files *out);
 void braid_serve_files_free(braid_serve_files *files);

@@ -472,8 +472,8 @@ braid_status braid_serve_config_check_cluster(const braid_serve_config *config) 
 void braid_serve_config_drop_cluster(braid_serve_config *config) {
   braid_serve_cluster_config *cluster = config->cluster;
   if (!cluster) return;
-  char *texts[] = {cluster->etcd,  cluster->name,      cluster->node,        cluster->address,
-                   cluster->token, cluster->authority, cluster->certificate, cluster->key,     cluster->bulk};
+  char *texts[] = {cluster->etcd,      cluster->name,        cluster->node, cluster->address, cluster->token,
+                   cluster->authority, cluster->certificate, cluster->key,  cluster->bulk};
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) free(texts[i]);
   free(cluster);
   config->cluster = NULL;

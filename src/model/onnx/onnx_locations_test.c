@@ -73,8 +73,8 @@ static void build_all(onnx_build *build) {
 
 static void test_everywhere(void **state) {
   (void)state;
-  static const char *const kNames[] = {"a/attribute.bin", "listed.bin", "first.bin", "branch.bin", "values.bin",
-                                       "indices.bin"};
+  static const char *const kNames[] = {"a/attribute.bin", "listed.bin", "first.bin",
+                                       "branch.bin",      "values.bin", "indices.bin"};
   onnx_build build;
   braid_model_locations found;
   build_all(&build);

@@ -40,7 +40,12 @@ void braid_bulk_receiver_destroy(braid_bulk_receiver *receiver);
  * Any thread. Nothing here waits, but for destroy. */
 typedef struct braid_bulk_senders braid_bulk_senders;
 
-typedef enum braid_bulk_state { BRAID_BULK_UNKNOWN = 0, BRAID_BULK_GOING, BRAID_BULK_DONE, BRAID_BULK_LOST } braid_bulk_state;
+typedef enum braid_bulk_state {
+  BRAID_BULK_UNKNOWN = 0,
+  BRAID_BULK_GOING,
+  BRAID_BULK_DONE,
+  BRAID_BULK_LOST
+} braid_bulk_state;
 
 typedef struct braid_bulk_request {
   const uint8_t *nonce, *address;
@@ -51,8 +56,7 @@ typedef struct braid_bulk_request {
 BRAID_MUST_CHECK braid_status braid_bulk_senders_create(const char *program, braid_bulk_senders **out);
 /* Sends what the request says of the file, which is read at any offset and stays the caller's. BUSY: as many as may be
  * are under way. */
-BRAID_MUST_CHECK braid_status braid_bulk_send(braid_bulk_senders *senders, int file,
-                                              const braid_bulk_request *request);
+BRAID_MUST_CHECK braid_status braid_bulk_send(braid_bulk_senders *senders, int file, const braid_bulk_request *request);
 /* How it stands with what is sent under the nonce; LOST has its sentence. */
 braid_bulk_state braid_bulk_sender_state(braid_bulk_senders *senders, const uint8_t *nonce,
                                          char detail[BRAID_BULK_DETAIL]);

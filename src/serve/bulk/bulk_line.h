@@ -1,8 +1,9 @@
-/* What the daemon and braid-ucx, the program that carries bulk data for it, tell each other: messages of one struct over
- * a pair of Unix sockets (SOCK_SEQPACKET) of this host, each with its text and no more.
+/* What the daemon and braid-ucx, the program that carries bulk data for it, tell each other: messages of one struct
+ * over a pair of Unix sockets (SOCK_SEQPACKET) of this host, each with its text and no more.
  *
- * One program carries one file, to or from one other node, and ends. It has two descriptors: BRAID_BULK_LINE, its end of
- * the line, and BRAID_BULK_DATA: of a receiver the memory that pieces come to, of a sender the file, open for reading. */
+ * One program carries one file, to or from one other node, and ends. It has two descriptors: BRAID_BULK_LINE, its end
+ * of the line, and BRAID_BULK_DATA: of a receiver the memory that pieces come to, of a sender the file, open for
+ * reading. */
 #ifndef BRAID_SERVE_BULK_BULK_LINE_H
 #define BRAID_SERVE_BULK_BULK_LINE_H
 

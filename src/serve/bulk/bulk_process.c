@@ -34,8 +34,8 @@ braid_status braid_bulk_find(char path[BRAID_BULK_PATH]) {
 
 /* --- start ---------------------------------------------------------------------------------------------------------
  */
-/* UCX reads its settings when it is loaded. What the administrator has set stands, but for these: an error is the end of
- * its program, of which the daemon hears, and nothing that waits for a debugger. */
+/* UCX reads its settings when it is loaded. What the administrator has set stands, but for these: an error is the end
+ * of its program, of which the daemon hears, and nothing that waits for a debugger. */
 static const char *const kSettings[] = {"UCX_ERROR_SIGNALS=", "UCX_HANDLE_ERRORS=none", "UCX_MEM_MALLOC_HOOKS=n",
                                         "UCX_WARN_UNUSED_ENV_VARS=n"};
 static const char *const kDefaults[] = {"UCX_LOG_LEVEL=fatal", "UCX_LOG_FILE=stderr"};
@@ -54,8 +54,7 @@ static const char **make_environment(void) {
   const char **made = braid_zalloc_array(NULL, count + SETTINGS + DEFAULTS + 1, sizeof *made);
   if (!made) return NULL;
   for (size_t i = 0; i < count; i++)
-    if (strncmp(environ[i], "BRAID_", 6) != 0 && !is_set_by(kSettings, SETTINGS, environ[i]))
-      made[used++] = environ[i];
+    if (strncmp(environ[i], "BRAID_", 6) != 0 && !is_set_by(kSettings, SETTINGS, environ[i])) made[used++] = environ[i];
   for (size_t i = 0, given = used; i < DEFAULTS; i++)
     if (!is_set_by(made, given, kDefaults[i])) made[used++] = kDefaults[i];
   memcpy(made + used, kSettings, sizeof kSettings);

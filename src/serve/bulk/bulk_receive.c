@@ -44,8 +44,7 @@ static braid_status await_address(braid_bulk_receiver *receiver, const int *stop
   int heard = 0;
   while (!heard) {
     if (stop && __atomic_load_n(stop, __ATOMIC_ACQUIRE)) return braid_fail(BRAID_CANCELLED, "the daemon stops");
-    if (braid_now_ns() > until)
-      return braid_fail(BRAID_IO, "braid-ucx has no address after %d s", READY_MS / 1000);
+    if (braid_now_ns() > until) return braid_fail(BRAID_IO, "braid-ucx has no address after %d s", READY_MS / 1000);
     heard = bulk_process_hear(&receiver->process, LOOK_MS, &receiver->message);
   }
   if (heard < 0 || receiver->message.kind != BRAID_BULK_READY || !receiver->message.text_bytes)

@@ -1,6 +1,6 @@
-/* Files by UCX between two of its programs, as two daemons would have it: of all sizes, over TCP and shared memory, with
- * either side lost in the middle, with senders that announce other than they should, and with programs and strangers
- * that talk nonsense. */
+/* Files by UCX between two of its programs, as two daemons would have it: of all sizes, over TCP and shared memory,
+ * with either side lost in the middle, with senders that announce other than they should, and with programs and
+ * strangers that talk nonsense. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -76,7 +76,7 @@ static braid_status take_all(braid_bulk_receiver *receiver, uint64_t offset, uin
     braid_status status = braid_bulk_receiver_next(receiver, 100, piece, &count);
     if (status != BRAID_OK) return status;
     for (size_t i = 0; i < count; i++)
-      if (piece[i] != byte_at(offset + *out_bytes + i)) 
+      if (piece[i] != byte_at(offset + *out_bytes + i))
         fail_msg("byte %zu of the piece at %llu", i, (unsigned long long)*out_bytes);
     *out_bytes += count;
     if (count) until = braid_now_ns() + WAIT_MS * INT64_C(1000000);
@@ -281,12 +281,11 @@ static void hostile_main(const braid_bulk_request *to, hostility how) {
   ucp_context_h context;
   ucp_worker_h worker;
   ucp_ep_h endpoint;
-  ucp_ep_params_t of_endpoint = {
-      .field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
-                    UCP_EP_PARAM_FIELD_ERR_HANDLER,
-      .address = (const ucp_address_t *)(const void *)to->address,
-      .err_mode = UCP_ERR_HANDLING_MODE_PEER,
-      .err_handler.cb = hostile_lost};
+  ucp_ep_params_t of_endpoint = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS |
+                                               UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE | UCP_EP_PARAM_FIELD_ERR_HANDLER,
+                                 .address = (const ucp_address_t *)(const void *)to->address,
+                                 .err_mode = UCP_ERR_HANDLING_MODE_PEER,
+                                 .err_handler.cb = hostile_lost};
   if (ucp_init(&params, NULL, &context) != UCS_OK || ucp_worker_create(context, &of_worker, &worker) != UCS_OK ||
       ucp_ep_create(worker, &of_endpoint, &endpoint) != UCS_OK)
     _exit(2);
@@ -426,7 +425,8 @@ static void test_hostile_programs(void **state) {
     if (status != kCases[i].begins) fail_msg("%s: %d, %s", kCases[i].how, status, braid_error_detail());
     if (status == BRAID_OK) {
       assert_int_equal(braid_bulk_receiver_expect(receiver, 0, 20 * MIB), BRAID_OK);
-      for (int k = 0; status == BRAID_OK && k < 20; k++) status = braid_bulk_receiver_next(receiver, 2000, piece, &count);
+      for (int k = 0; status == BRAID_OK && k < 20; k++)
+        status = braid_bulk_receiver_next(receiver, 2000, piece, &count);
       if (kCases[i].says) assert_int_equal(status, BRAID_IO);
       braid_bulk_receiver_destroy(receiver);
     }

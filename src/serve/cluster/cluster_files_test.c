@@ -1,5 +1,5 @@
-/* Files of models between daemons on a real etcd, in this process: by UCX and by Braid's own protocol, an ONNX model with
- * its external data, large ones, with either end lost in the middle, with other bytes than were promised. */
+/* Files of models between daemons on a real etcd, in this process: by UCX and by Braid's own protocol, an ONNX model
+ * with its external data, large ones, with either end lost in the middle, with other bytes than were promised. */
 #include <dirent.h>
 #include <pthread.h>
 #include <sys/stat.h>
@@ -57,7 +57,8 @@ static void await_that(condition *holds, const void *context, const char *what) 
   }
 }
 
-/* --- a model ------------------------------------------------------------------------------------------------------- */
+/* --- a model -------------------------------------------------------------------------------------------------------
+ */
 static void add_external(onnx_build *build, const char *name, int type, int64_t count, const char *location,
                          const char *offset) {
   Onnx__TensorProto *tensor = build_new(build, sizeof *tensor);
@@ -94,8 +95,8 @@ static void write_pattern(const char *path, uint64_t bytes) {
   fclose(file);
 }
 
-/* folder/a/model.onnx: y = x + w, where w begins a file of `bytes` bytes; and files of 0 and 1 bytes, and one whose last
- * byte is the first that the first piece of Braid's protocol does not have. */
+/* folder/a/model.onnx: y = x + w, where w begins a file of `bytes` bytes; and files of 0 and 1 bytes, and one whose
+ * last byte is the first that the first piece of Braid's protocol does not have. */
 static void write_model(uint64_t bytes) {
   onnx_build build;
   char path[128];
@@ -133,7 +134,8 @@ static void expect_copied(void) {
   run("diff -r %s/a %s/b", folder, folder);
 }
 
-/* --- daemons ------------------------------------------------------------------------------------------------------- */
+/* --- daemons -------------------------------------------------------------------------------------------------------
+ */
 static braid_server *start_node(const char *name, const char *more) {
   char path[128], cluster[160];
   static const braid_log kLog = {.write = keep_line};
@@ -159,8 +161,7 @@ static bool is_ready(const void *server) {
 
 static bool holds_model(const void *server) {
   braid_serve_model *held = NULL;
-  bool holds =
-      braid_serve_registry_acquire_local(((const braid_server *)server)->registry, "m1", &held) == BRAID_OK;
+  bool holds = braid_serve_registry_acquire_local(((const braid_server *)server)->registry, "m1", &held) == BRAID_OK;
   braid_serve_model_release(held);
   return holds;
 }
@@ -203,7 +204,8 @@ static void expect_answer(void) {
   braid_client_close(client);
 }
 
-/* --- ways ---------------------------------------------------------------------------------------------------------- */
+/* --- ways ----------------------------------------------------------------------------------------------------------
+ */
 static void test_ways(void **state) {
   (void)state;
   static const struct {
@@ -256,7 +258,8 @@ static void test_large(void **state) {
   }
 }
 
-/* --- loss ---------------------------------------------------------------------------------------------------------- */
+/* --- loss ----------------------------------------------------------------------------------------------------------
+ */
 /* The child of ours that sends a file, or (`receives`) that receives one, or 0. */
 static pid_t find_carrier(bool receives) {
   DIR *all = opendir("/proc");
@@ -299,7 +302,8 @@ static bool has_come_in_part(const void *context) {
   return system(command) == 0;
 }
 
-/* A program of UCX's is lost, or hangs, in the middle of a file: the rest comes by Braid's protocol, from where it is. */
+/* A program of UCX's is lost, or hangs, in the middle of a file: the rest comes by Braid's protocol, from where it is.
+ */
 static void lose_carrier(condition *found, int signal) {
   pid_t pid;
   cluster_carried carried;
@@ -367,7 +371,8 @@ static void test_node_lost(void **state) {
   assert_int_equal(find_carrier(true) + find_carrier(false), 0);
 }
 
-/* --- other bytes --------------------------------------------------------------------------------------------------- */
+/* --- other bytes ---------------------------------------------------------------------------------------------------
+ */
 /* External data that changes under its sum is not taken, whatever carries it, nor is a file of ours written over. */
 static void test_other_bytes(void **state) {
   (void)state;
@@ -429,8 +434,10 @@ static void test_outside(void **state) {
   braid_serve_files_free(&files);
 }
 
-/* --- strangers ----------------------------------------------------------------------------------------------------- */
-static braid_client_status ask(const braid_server *server, const char *token, unsigned kind, const braid_wire_bulk *bulk) {
+/* --- strangers -----------------------------------------------------------------------------------------------------
+ */
+static braid_client_status ask(const braid_server *server, const char *token, unsigned kind,
+                               const braid_wire_bulk *bulk) {
   braid_client *client = wire_connect(wire_tcp(server), token);
   client_ticket ticket;
   braid_wire_writer *writer = client_begin(client, kind, &ticket);
@@ -481,7 +488,8 @@ static void test_strangers(void **state) {
   stop_all();
 }
 
-/* --- the daemon itself --------------------------------------------------------------------------------------------- */
+/* --- the daemon itself ---------------------------------------------------------------------------------------------
+ */
 /* UCX is in none of its own processes, and what signals do is what they did. */
 static void test_undisturbed(void **state) {
   (void)state;
@@ -516,7 +524,8 @@ static void test_without_program(void **state) {
   setenv("BRAID_UCX", "/nowhere/braid-ucx", 1);
   snprintf(path, sizeof path, "%s/wrong.yaml", folder);
   FILE *file = fopen(path, "w");
-  fprintf(file, "models:\n  - {name: m1, path: %s/a/model.onnx}\ncluster: {etcd: '127.0.0.1:1', token: %s, bulk: ucx}\n",
+  fprintf(file,
+          "models:\n  - {name: m1, path: %s/a/model.onnx}\ncluster: {etcd: '127.0.0.1:1', token: %s, bulk: ucx}\n",
           folder, kToken);
   fclose(file);
   braid_server_options options = {.config = path, .port = -1, .wire_port = -1};

@@ -113,9 +113,9 @@ static braid_status fetch_external(braid_serve_cluster *cluster, const fetching 
 static braid_status fetch_others(braid_serve_cluster *cluster, const fetching *from, const braid_serve_files *files,
                                  uint64_t most, fetched *out) {
   for (size_t i = 1; i < files->count; i++) {
-    braid_status status =
-        i < files->external ? braid_cluster_fetch_file(cluster, from, (uint32_t)i, files->paths[i], most, &out[i])
-                            : fetch_external(cluster, from, (uint32_t)i, files->paths[i], most, &out[i]);
+    braid_status status = i < files->external
+                              ? braid_cluster_fetch_file(cluster, from, (uint32_t)i, files->paths[i], most, &out[i])
+                              : fetch_external(cluster, from, (uint32_t)i, files->paths[i], most, &out[i]);
     BRAID_TRY(status);
     most -= out[i].bytes < most ? out[i].bytes : most;
   }

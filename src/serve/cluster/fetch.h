@@ -21,8 +21,8 @@ typedef struct fetched {
   uint64_t bytes, total;           /* that are here, and that it has */
 } fetched;
 
-/* The model's file of that number, of `most` bytes at most, which goes to `path`. On failure the writer, if there is one,
- * is still to be aborted. IO: the node's fault, or the network's. */
+/* The model's file of that number, of `most` bytes at most, which goes to `path`. On failure the writer, if there is
+ * one, is still to be aborted. IO: the node's fault, or the network's. */
 BRAID_MUST_CHECK braid_status braid_cluster_fetch_file(braid_serve_cluster *cluster, const fetching *from,
                                                        uint32_t file, const char *path, uint64_t most, fetched *out);
 /* For a while nothing comes from there by UCX. */

@@ -89,8 +89,8 @@ struct braid_serve_cluster {
   int stop;                        /* atomic: the keeper leaves, then ends */
   int ending;                      /* atomic: nothing is forwarded any more */
   int64_t end_ns;                  /* atomic: what is on its way then is refused; 0: not ending */
-  char ucx[BRAID_BULK_PATH];   /* the program that carries files by UCX; "": none does */
-  braid_bulk_senders *senders; /* of it; NULL: no file is sent by UCX */
+  char ucx[BRAID_BULK_PATH];       /* the program that carries files by UCX; "": none does */
+  braid_bulk_senders *senders;     /* of it; NULL: no file is sent by UCX */
   /* --- the fetcher's --- */
   cluster_down bulk_downs[16]; /* from where nothing comes by UCX for a while */
   size_t bulk_next;

@@ -59,8 +59,7 @@ void braid_serve_cluster_report(braid_serve_cluster *cluster, braid_text *text) 
     add_order(cluster, &roster->orders[i], text);
   }
   const cluster_counters *counters = &cluster->counters;
-  braid_text_printf(text,
-                    "],\"bulk\":\"%s\",\"fetched_bytes\":{\"ucx\":%llu,\"wire\":%llu},\"bulk_given_up\":%llu",
+  braid_text_printf(text, "],\"bulk\":\"%s\",\"fetched_bytes\":{\"ucx\":%llu,\"wire\":%llu},\"bulk_given_up\":%llu",
                     cluster->ucx[0] ? cluster->config->bulk : "wire", (unsigned long long)counters->carried.ucx,
                     (unsigned long long)counters->carried.wire, (unsigned long long)counters->carried.given_up);
   braid_text_printf(

@@ -21,12 +21,11 @@ void ucx_send_begin(ucx_program *p) {
   p->offset = p->job.offset;
   p->total = p->job.total;
   p->count = braid_bulk_pieces(p->offset, p->total);
-  ucp_ep_params_t params = {
-      .field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLER |
-                    UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE,
-      .address = (const ucp_address_t *)(const void *)p->job.text,
-      .err_mode = UCP_ERR_HANDLING_MODE_NONE,
-      .err_handler = {.cb = receiver_lost, .arg = p}};
+  ucp_ep_params_t params = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLER |
+                                          UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE,
+                            .address = (const ucp_address_t *)(const void *)p->job.text,
+                            .err_mode = UCP_ERR_HANDLING_MODE_NONE,
+                            .err_handler = {.cb = receiver_lost, .arg = p}};
   ucs_status_t status = ucp_ep_create(p->worker, &params, &p->endpoint);
   if (status != UCS_OK) ucx_fail(p, "the receiver cannot be reached: %s", ucs_status_string(status));
 }
@@ -53,13 +52,12 @@ static void announce_piece(ucx_program *p, uint64_t number) {
   if (!read_piece(p, number, slot->data, bytes)) return;
   slot->head.number = number;
   memcpy(slot->head.nonce, p->job.nonce, sizeof slot->head.nonce);
-  ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA |
-                                               UCP_OP_ATTR_FIELD_FLAGS,
+  ucp_request_param_t param = {.op_attr_mask =
+                                   UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS,
                                .flags = UCP_AM_SEND_FLAG_RNDV,
                                .cb.send = piece_sent,
                                .user_data = slot};
-  ucx_slot_begin(slot,
-                 ucp_am_send_nbx(p->endpoint, UCX_AM, &slot->head, sizeof slot->head, slot->data, bytes, &param));
+  ucx_slot_begin(slot, ucp_am_send_nbx(p->endpoint, UCX_AM, &slot->head, sizeof slot->head, slot->data, bytes, &param));
   p->began = number + 1;
 }
 
