@@ -308,7 +308,7 @@ static off_t bytes_beside(void) {
 
 /* A program that carries data.bin, stopped in the middle of it. */
 static pid_t stop_carrier(condition *found) {
-  pid_t pid;
+  pid_t pid = 0;
   await_that(found, &pid, "UCX carries a file");
   for (int i = 0;; i++) {
     assert_int_equal(kill(pid, SIGSTOP), 0);
