@@ -38,7 +38,9 @@ braid_status braid_bulk_find(char path[BRAID_BULK_PATH]) {
  * of its program, of which the daemon hears, and nothing that waits for a debugger. */
 static const char *const kSettings[] = {"UCX_ERROR_SIGNALS=", "UCX_HANDLE_ERRORS=none", "UCX_MEM_MALLOC_HOOKS=n",
                                         "UCX_WARN_UNUSED_ENV_VARS=n"};
-static const char *const kDefaults[] = {"UCX_LOG_LEVEL=fatal", "UCX_LOG_FILE=stderr"};
+/* And what holds where the administrator says nothing: UCX's 8 KiB are a system call each. */
+static const char *const kDefaults[] = {"UCX_LOG_LEVEL=fatal", "UCX_LOG_FILE=stderr", "UCX_TCP_TX_SEG_SIZE=64k",
+                                        "UCX_TCP_RX_SEG_SIZE=64k"};
 enum { SETTINGS = sizeof kSettings / sizeof *kSettings, DEFAULTS = sizeof kDefaults / sizeof *kDefaults };
 
 static bool is_set_by(const char *const *settings, size_t count, const char *entry) {
