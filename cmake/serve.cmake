@@ -7,7 +7,7 @@ if(NOT MICROHTTPD_FOUND OR NOT JANSSON_FOUND OR BRAID_STATIC OR CMAKE_CROSSCOMPI
   return()
 endif()
 file(GLOB_RECURSE BRAID_SERVE_SOURCES CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/serve/*.c)
-list(FILTER BRAID_SERVE_SOURCES EXCLUDE REGEX "_(test|bench|fuzz)\\.c$|/serve/(grpc/.*|cluster/.*|wire/wire_format)\\.c$")
+list(FILTER BRAID_SERVE_SOURCES EXCLUDE REGEX "_(test|bench|fuzz)\\.c$|/serve/(grpc/.*|cluster/.*|bulk/ucx/.*|wire/wire_format)\\.c$")
 list(REMOVE_ITEM BRAID_SERVE_SOURCES ${BRAID_SERVE_POLICIES}) # the library has them
 braid_embed(${CMAKE_BINARY_DIR}/generated/serve_page.c braid_serve_page braid_serve_file serve/http/page.h ""
   ${CMAKE_SOURCE_DIR}/src/serve/http/page.html)
@@ -29,4 +29,5 @@ target_include_directories(braid-serve PRIVATE include cli)
 target_link_libraries(braid-serve PRIVATE braid_flags ${BRAID_LIBRARIES} ${BRAID_SERVE_LIBRARIES})
 set_target_properties(braid-serve PROPERTIES ENABLE_EXPORTS ON)
 add_dependencies(braid braid-serve)
+include(cmake/ucx.cmake)
 set(BRAID_SERVES ON) # its tests are built

@@ -366,6 +366,11 @@ braid_status braid_writer_put(braid_writer *writer, const void *bytes, size_t co
 }
 
 /* Makes the rename durable. Errors are ignored: a file system that cannot sync a folder has still renamed the file. */
+braid_status braid_writer_flush(braid_writer *writer, const char **out_path) {
+  *out_path = writer->temporary ? writer->temporary : writer->path;
+  return flush(writer);
+}
+
 static void sync_folder(const braid_writer *writer) {
   char folder[PATH_MAX];
   const char *slash = strrchr(writer->path, '/');

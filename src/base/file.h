@@ -46,6 +46,9 @@ BRAID_MUST_CHECK braid_status braid_reader_park(braid_reader *reader);
 typedef struct braid_writer braid_writer;
 BRAID_MUST_CHECK braid_status braid_writer_open(const braid_allocator *allocator, const char *path, braid_writer **out);
 BRAID_MUST_CHECK braid_status braid_writer_put(braid_writer *writer, const void *bytes, size_t count);
+/* What was put is in a file, of this name until it is committed; read it before more is put. The name is the writer's.
+ */
+BRAID_MUST_CHECK braid_status braid_writer_flush(braid_writer *writer, const char **out_path);
 BRAID_MUST_CHECK braid_status braid_writer_commit(braid_writer *writer); /* destroys the writer, also on failure */
 void braid_writer_abort(braid_writer *writer);                           /* NULL is allowed */
 BRAID_MUST_CHECK braid_status braid_file_write(const braid_allocator *allocator, const char *path, const void *bytes,

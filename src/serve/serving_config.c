@@ -82,6 +82,7 @@ static const cyaml_schema_field_t kClusterFields[] = {
     TEXT(braid_serve_cluster_config, certificate, 1, kText),
     TEXT(braid_serve_cluster_config, key, 1, kText),
     TEXT(braid_serve_cluster_config, node_authority, 1, kText),
+    TEXT(braid_serve_cluster_config, bulk, 1, kName),
     INTEGER(braid_serve_cluster_config, copies),
     INTEGER(braid_serve_cluster_config, fetch_max_bytes),
     NUMBER(braid_serve_cluster_config, wait_ms),
@@ -291,6 +292,8 @@ static braid_status check_cluster(const braid_serve_config *config, place *at) {
   BRAID_TRY(check_range(cluster->copies, "copies", 16));
   BRAID_TRY(check_range(cluster->fetch_max_bytes, "fetch_max_bytes", INT64_C(1) << 50));
   BRAID_TRY(check_number(cluster->wait_ms, "wait_ms", 1e6));
+  if (strcmp(cluster->bulk, "auto") != 0 && strcmp(cluster->bulk, "ucx") != 0 && strcmp(cluster->bulk, "wire") != 0)
+    return braid_fail(BRAID_INVALID_FILE, "bulk is %s, expected auto, ucx or wire", cluster->bulk);
   if (cluster->token && strlen(cluster->token) < 16)
     return braid_fail(BRAID_INVALID_FILE, "the cluster's token has %zu bytes, expected at least 16",
                       strlen(cluster->token));
@@ -395,6 +398,7 @@ static braid_status set_lists(braid_serve_config *config) {
 static braid_status set_cluster(braid_serve_cluster_config *cluster) {
   set_integer(&cluster->copies, 2);
   if (cluster->wait_ms == 0) cluster->wait_ms = 5000;
+  BRAID_TRY(set_text(&cluster->bulk, "auto"));
   return set_text(&cluster->name, "default");
 }
 
@@ -469,8 +473,8 @@ braid_status braid_serve_config_check_cluster(const braid_serve_config *config) 
 void braid_serve_config_drop_cluster(braid_serve_config *config) {
   braid_serve_cluster_config *cluster = config->cluster;
   if (!cluster) return;
-  char *texts[] = {cluster->etcd,      cluster->name,        cluster->node, cluster->address,       cluster->token,
-                   cluster->authority, cluster->certificate, cluster->key,  cluster->node_authority};
+  char *texts[] = {cluster->etcd,      cluster->name,        cluster->node, cluster->address,        cluster->token,
+                   cluster->authority, cluster->certificate, cluster->key,  cluster->node_authority, cluster->bulk};
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) free(texts[i]);
   free(cluster);
   config->cluster = NULL;

@@ -64,6 +64,7 @@ typedef struct braid_serve_cluster_config {
   char *certificate, *key; /* and our own; NULL: none */
   char *node_authority;    /* PEM file: who signs for the other nodes; NULL: the system's authorities */
   int64_t copies;          /* nodes that hold each model; 0: 2 */
+  char *bulk;              /* how files are fetched: "auto" (NULL), "ucx", "wire" */
   int64_t fetch_max_bytes; /* of a model's files that are fetched from other nodes; 0: none are */
   double wait_ms;          /* how long a request waits for a node that holds its model; 0: 5 s */
 } braid_serve_cluster_config;

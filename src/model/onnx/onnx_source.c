@@ -6,7 +6,6 @@
 
 #include "base/checked.h"
 #include "base/detail.h"
-#include "base/text.h"
 #include "base/try.h"
 #include "base/vector.h"
 #include "graph/onnx_dtype.h"
@@ -43,10 +42,8 @@ void braid_onnx_source_close(braid_onnx_source *source) {
 }
 
 /* --- external data ------------------------------------------------------------------------------------------------ */
-/* `location` without its "." and "NAME/..", as one file is to have one name. It is relative to the model's folder and
- * must not lead out of it; where a symbolic link inside leads is the business of whoever made it, as for the model
- * itself. */
-static braid_status normalize_location(const char *location, braid_text *path) {
+/* Where a symbolic link inside leads is the business of whoever made it, as for the model itself. */
+braid_status braid_onnx_normalize_location(const char *location, braid_text *path) {
   if (!*location || *location == '/')
     return braid_fail(BRAID_INVALID_FILE, "external data at \"%.200s\": expected a path relative to the model",
                       location);
@@ -180,7 +177,7 @@ static braid_status from_external(braid_onnx_source *source, const Onnx__TensorP
   braid_reader *file;
   braid_text name;
   braid_text_init(&name, source->allocator);
-  braid_status status = normalize_location(location, &name);
+  braid_status status = braid_onnx_normalize_location(location, &name);
   if (status == BRAID_OK) status = open_external(source, name.data, &file);
   braid_text_deinit(&name);
   BRAID_TRY(status);

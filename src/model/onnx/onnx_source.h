@@ -6,6 +6,7 @@
 
 #include "base/file.h"
 #include "base/map.h"
+#include "base/text.h"
 #include "braid/model.h"
 #include "onnx.pb-c.h"
 
@@ -32,6 +33,10 @@ BRAID_MUST_CHECK braid_status braid_onnx_source_wrap(const braid_allocator *allo
 /* IO if one of its files changed since it was opened. */
 BRAID_MUST_CHECK braid_status braid_onnx_source_check(const braid_onnx_source *source);
 void braid_onnx_source_close(braid_onnx_source *source);
+
+/* `location` of external data without its "." and "NAME/..", as one file is to have one name; *path is empty before. It
+ * is relative to the model's folder; INVALID_FILE: it leads out of it, or names a folder. */
+BRAID_MUST_CHECK braid_status braid_onnx_normalize_location(const char *location, braid_text *path);
 
 /* A tensor in any of the ways TensorProto can store one: typed fields, raw_data (also where braid_onnx_unpack has left
  * it in the file), external data. UNSUPPORTED: an element type without a braid_dtype, or too many dimensions. */

@@ -313,6 +313,20 @@ static braid_status make_room(braid_serve_cluster *cluster) {
                                                                                             : BRAID_NO_MEMORY;
 }
 
+/* Where files may be fetched by UCX, its program is looked for; without it they travel by Braid's own protocol. */
+static braid_status find_bulk(braid_serve_cluster *cluster) {
+  const char *bulk = cluster->config->bulk;
+  if (strcmp(bulk, "wire") == 0) return BRAID_OK;
+  braid_status status = braid_bulk_find(cluster->ucx);
+  if (status == BRAID_OK) return braid_bulk_senders_create(cluster->ucx, &cluster->senders);
+  cluster->ucx[0] = '\0';
+  return strcmp(bulk, "ucx") == 0 ? braid_fail_prefix(status, "cluster: bulk is ucx") : BRAID_OK;
+}
+
+struct braid_bulk_senders *braid_serve_cluster_senders(const braid_serve_cluster *cluster) {
+  return cluster ? cluster->senders : NULL;
+}
+
 static braid_status open_cluster(braid_serve_cluster *cluster) {
   const braid_serve_cluster_config *config = cluster->config;
   braid_etcd_options options = {.endpoints = config->etcd,
@@ -323,6 +337,7 @@ static braid_status open_cluster(braid_serve_cluster *cluster) {
                                 .attempt_ms = ATTEMPT_MS};
   BRAID_TRY(set_names(cluster));
   BRAID_TRY(make_room(cluster));
+  BRAID_TRY(find_bulk(cluster));
   BRAID_TRY(braid_etcd_create(&options, &cluster->etcd));
   BRAID_TRY(braid_etcd_follow_create(cluster->etcd, cluster->prefix, &cluster->follow));
   braid_cluster_find_files(cluster);
@@ -400,6 +415,7 @@ void braid_serve_cluster_destroy(braid_serve_cluster *cluster) {
   braid_cluster_roster_deinit(&cluster->roster);
   for (size_t i = 0; cluster->remotes && i < cluster->server->config->models_count; i++)
     braid_serve_model_release(cluster->remotes[i]);
+  braid_bulk_senders_destroy(cluster->senders);
   braid_free(NULL, cluster->remotes);
   braid_free(NULL, cluster->remote_statistics);
   braid_free(NULL, cluster->rates);

@@ -25,6 +25,8 @@ void braid_serve_cluster_destroy(braid_serve_cluster *cluster);
 bool braid_serve_cluster_is_settled(braid_serve_cluster *cluster);
 /* Whether the token of a hello is another daemon's, who asks for the tenant that it names: the tenant, else NULL. */
 braid_serve_tenant *braid_serve_cluster_greet(braid_serve_cluster *cluster, const char *token, bool *out_is_peer);
+/* By whom files of models are sent to other daemons by UCX; NULL: they are not. NULL is allowed. */
+struct braid_bulk_senders *braid_serve_cluster_senders(const braid_serve_cluster *cluster);
 /* What others hold, as JSON, for /v2/braid/status; and as Prometheus' text. */
 void braid_serve_cluster_report(braid_serve_cluster *cluster, braid_text *text);
 void braid_serve_cluster_metrics(braid_serve_cluster *cluster, braid_text *text);

@@ -543,6 +543,7 @@ static void test_configuration(void **state) {
       {"{etcd: '127.0.0.1:1', token: a-token-of-tests, node: a/b}", "wire_port: 0", "a/b"},
       {"{etcd: '127.0.0.1:1', token: a-token-of-tests, copies: 17}", "wire_port: 0", "copies is 17"},
       {"{etcd: '127.0.0.1:1', token: a-token-of-tests, certificate: x}", "wire_port: 0", "authority"},
+      {"{etcd: '127.0.0.1:1', token: a-token-of-tests, bulk: fast}", "wire_port: 0", "expected auto, ucx or wire"},
   };
   unsetenv("BRAID_CLUSTER_TOKEN");
   for (size_t i = 0; i < sizeof kCases / sizeof *kCases; i++) {

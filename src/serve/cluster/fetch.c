@@ -1,21 +1,21 @@
 /* Files of models: their sums, which others are told, and those that are not here and are to be held, from who has
- * them: by Braid's own protocol, in pieces, to files beside, which get their names when the sum is right. */
+ * them, to files beside, which get their names when the sum is right. */
+#include "serve/cluster/fetch.h"
+
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 
 #include "base/clock.h"
-#include "base/file.h"
-#include "base/sha256.h"
 #include "base/try.h"
-#include "client/channel.h"
-#include "serve/cluster/node.h"
+#include "serve/files.h"
 
 /* --- sums ----------------------------------------------------------------------------------------------------------
  * A model's sum is that of the sums of its files. */
-static braid_status add_file(const char *path, braid_sha256 *all) {
+static braid_status sum_file(const char *path, uint8_t sum[BRAID_SHA256_BYTES]) {
   braid_reader *reader;
-  uint8_t piece[BRAID_SHA256_PIECE], sum[BRAID_SHA256_BYTES];
+  uint8_t piece[BRAID_SHA256_PIECE];
   braid_sha256 hash;
   BRAID_TRY(braid_reader_open(NULL, path, 0, &reader));
   braid_sha256_begin(&hash);
@@ -29,75 +29,27 @@ static braid_status add_file(const char *path, braid_sha256 *all) {
   if (status == BRAID_OK) status = braid_reader_check(reader);
   braid_reader_close(reader);
   braid_sha256_end(&hash, sum);
-  braid_sha256_add(all, sum, sizeof sum);
   return status;
 }
 
 static void sum_model(braid_serve_cluster *cluster, size_t index) {
-  const braid_serve_model_config *config = &cluster->server->config->models[index];
+  braid_serve_files files;
   uint8_t sum[BRAID_SHA256_BYTES];
   braid_sha256 all;
   char text[BRAID_SHA256_HEX + 1];
   braid_sha256_begin(&all);
-  braid_status status = add_file(config->path, &all);
-  if (status == BRAID_OK && config->weights) status = add_file(config->weights, &all);
+  braid_status status = braid_serve_files_find(&cluster->server->config->models[index], NULL, &files);
+  for (size_t i = 0; i < files.count && status == BRAID_OK; i++) {
+    status = sum_file(files.paths[i], sum);
+    braid_sha256_add(&all, sum, sizeof sum);
+  }
+  braid_serve_files_free(&files);
   if (status != BRAID_OK) return; /* not there, or being written: later */
   braid_sha256_end(&all, sum);
   braid_sha256_text(sum, sizeof sum, text);
   pthread_mutex_lock(&cluster->lock);
   memcpy(cluster->files[index].sum, text, sizeof text);
   pthread_mutex_unlock(&cluster->lock);
-}
-
-/* --- one file ------------------------------------------------------------------------------------------------------
- */
-typedef struct fetched {
-  braid_writer *writer;
-  uint8_t sum[BRAID_SHA256_BYTES];
-  uint64_t bytes;
-} fetched;
-
-/* The piece at `offset`; *body is to be freed by client_abandon. */
-static braid_status ask_piece(braid_client *client, const char *model, bool weights, uint64_t offset,
-                              client_ticket *ticket, braid_wire_reader *reader) {
-  braid_wire_writer *writer = client_begin(client, BRAID_WIRE_FILE, ticket);
-  braid_wire_put_text(writer, model);
-  braid_wire_put_number(writer, weights, 1);
-  braid_wire_put_number(writer, offset, 8);
-  braid_client_status status = client_send(client, ticket, NULL, 0, -1);
-  if (status == BRAID_CLIENT_OK) status = client_answer(client, ticket, reader, NULL);
-  return status == BRAID_CLIENT_OK ? BRAID_OK : braid_fail(BRAID_IO, "%s", braid_client_error());
-}
-
-static braid_status fetch_file(braid_serve_cluster *cluster, braid_client *client, const char *model, bool weights,
-                               const char *path, uint64_t most, fetched *out) {
-  braid_sha256 hash;
-  braid_sha256_begin(&hash);
-  BRAID_TRY(braid_writer_open(NULL, path, &out->writer));
-  uint64_t first = 0; /* what the first answer said of its length */
-  for (bool whole = false; !whole;) {
-    client_ticket ticket;
-    braid_wire_reader reader;
-    if (__atomic_load_n(&cluster->ending, __ATOMIC_ACQUIRE)) return braid_fail(BRAID_CANCELLED, "the daemon stops");
-    braid_status status = ask_piece(client, model, weights, out->bytes, &ticket, &reader);
-    uint64_t total = status == BRAID_OK ? braid_wire_get_number(&reader, 8) : 0;
-    size_t count = status == BRAID_OK && !reader.wrong ? reader.bytes - reader.at : 0;
-    if (!out->bytes) first = total;
-    if (status == BRAID_OK && (reader.wrong || total > most || total != first || total < out->bytes ||
-                               count > total - out->bytes || (!count && total > out->bytes)))
-      status = braid_fail(BRAID_IO, "a file of %llu bytes, of which the node sends %zu at %llu; %llu may be fetched",
-                          (unsigned long long)total, count, (unsigned long long)out->bytes, (unsigned long long)most);
-    if (status == BRAID_OK && count) {
-      braid_sha256_add(&hash, reader.data + reader.at, count);
-      status = braid_writer_put(out->writer, reader.data + reader.at, count);
-    }
-    client_abandon(client, &ticket);
-    if (status != BRAID_OK) return status;
-    out->bytes += count;
-    whole = out->bytes == total;
-  }
-  braid_sha256_end(&hash, out->sum);
-  return BRAID_OK;
 }
 
 /* --- a model -------------------------------------------------------------------------------------------------------
@@ -123,24 +75,56 @@ static braid_status check_sum(const fetched *files, size_t count, const char *ex
   uint8_t sum[BRAID_SHA256_BYTES];
   char text[BRAID_SHA256_HEX + 1];
   braid_sha256 all;
+  size_t own = 0;
   braid_sha256_begin(&all);
-  for (size_t i = 0; i < count; i++) braid_sha256_add(&all, files[i].sum, sizeof files[i].sum);
+  for (size_t i = 0; i < count; i++) {
+    braid_sha256_add(&all, files[i].sum, sizeof files[i].sum);
+    own += !files[i].writer;
+  }
   braid_sha256_end(&all, sum);
   braid_sha256_text(sum, sizeof sum, text);
   if (strcmp(text, expected) == 0) return BRAID_OK;
-  return braid_fail(BRAID_INVALID_FILE, "the files that came have the sum %s, not %s", text, expected);
+  if (!own) return braid_fail(BRAID_INVALID_FILE, "the files that came have the sum %s, not %s", text, expected);
+  return braid_fail(BRAID_INVALID_FILE,
+                    "the files that came, with %zu of external data that were here already, have the sum %s, not %s; "
+                    "what is here is not written over",
+                    own, text, expected);
 }
 
-static braid_status fetch_files(braid_serve_cluster *cluster, size_t index, braid_client *client, const char *sum) {
-  const braid_serve_model_config *config = &cluster->server->config->models[index];
-  uint64_t most = (uint64_t)cluster->config->fetch_max_bytes;
-  fetched files[2] = {{0}, {0}};
-  size_t count = config->weights ? 2 : 1;
-  braid_status status = fetch_file(cluster, client, config->name, false, config->path, most, &files[0]);
-  if (status == BRAID_OK && count == 2)
-    status = fetch_file(cluster, client, config->name, true, config->weights, most - files[0].bytes, &files[1]);
-  if (status == BRAID_OK) status = check_sum(files, count, sum);
+/* A file that the model names for its external data: one that is here already stays as it is, since its name is the
+ * model's choice, and counts with its sum. */
+static braid_status fetch_external(braid_serve_cluster *cluster, const fetching *from, uint32_t file, const char *path,
+                                   uint64_t most, fetched *out) {
+  struct stat about;
+  char folder[4096];
+  if (stat(path, &about) == 0) {
+    out->bytes = S_ISREG(about.st_mode) ? (uint64_t)about.st_size : 0;
+    return sum_file(path, out->sum);
+  }
+  const char *slash = strrchr(path, '/');
+  if (slash && slash > path) {
+    snprintf(folder, sizeof folder, "%.*s", (int)(slash - path < 4095 ? slash - path : 4095), path);
+    BRAID_TRY(braid_make_directories(folder));
+  }
+  return braid_cluster_fetch_file(cluster, from, file, path, most, out);
+}
+
+/* All but the first, which has come: its list of files is read from where it is until it has its name. */
+static braid_status fetch_others(braid_serve_cluster *cluster, const fetching *from, const braid_serve_files *files,
+                                 uint64_t most, fetched *out) {
+  for (size_t i = 1; i < files->count; i++) {
+    braid_status status = i < files->external
+                              ? braid_cluster_fetch_file(cluster, from, (uint32_t)i, files->paths[i], most, &out[i])
+                              : fetch_external(cluster, from, (uint32_t)i, files->paths[i], most, &out[i]);
+    BRAID_TRY(status);
+    most -= out[i].bytes < most ? out[i].bytes : most;
+  }
+  return BRAID_OK;
+}
+
+static braid_status end_files(fetched *files, size_t count, braid_status status) {
   for (size_t i = count; i-- > 0;) { /* the model's own file last: with it all are there */
+    if (!files[i].writer) continue;
     if (status == BRAID_OK)
       status = braid_writer_commit(files[i].writer);
     else
@@ -149,27 +133,72 @@ static braid_status fetch_files(braid_serve_cluster *cluster, size_t index, brai
   return status;
 }
 
+static braid_status fetch_files(braid_serve_cluster *cluster, size_t index, const fetching *from, const char *sum) {
+  const braid_serve_model_config *config = &cluster->server->config->models[index];
+  uint64_t most = (uint64_t)cluster->config->fetch_max_bytes;
+  braid_serve_files files = {0};
+  fetched first = {0}, *all = NULL;
+  const char *beside;
+  braid_status status = braid_cluster_fetch_file(cluster, from, 0, config->path, most, &first);
+  if (status == BRAID_OK) status = braid_writer_flush(first.writer, &beside);
+  if (status == BRAID_OK) status = braid_serve_files_find(config, beside, &files);
+  if (status == BRAID_OK) {
+    all = braid_zalloc_array(NULL, files.count, sizeof *all);
+    if (!all) status = BRAID_NO_MEMORY;
+  }
+  if (all) {
+    all[0] = first;
+    status = fetch_others(cluster, from, &files, most - first.bytes, all);
+    if (status == BRAID_OK) status = check_sum(all, files.count, sum);
+    status = end_files(all, files.count, status);
+  } else {
+    status = end_files(&first, 1, status);
+  }
+  braid_serve_files_free(&files);
+  braid_free(NULL, all);
+  return status;
+}
+
+static void count_carried(braid_serve_cluster *cluster, size_t index, const cluster_carried *carried,
+                          const char *sum /* NULL: it failed */) {
+  pthread_mutex_lock(&cluster->lock);
+  cluster->counters.carried.wire += carried->wire;
+  cluster->counters.carried.ucx += carried->ucx;
+  cluster->counters.carried.given_up += carried->given_up;
+  if (sum) {
+    memcpy(cluster->files[index].sum, sum, sizeof cluster->files[index].sum);
+    cluster->files[index].wanted = false;
+    cluster->counters.fetched++;
+  }
+  pthread_mutex_unlock(&cluster->lock);
+}
+
 static void fetch_model(braid_serve_cluster *cluster, size_t index) {
   const char *name = cluster->server->config->models[index].name;
   char address[BRAID_CLUSTER_PLACE], sum[BRAID_SHA256_HEX + 1];
   const braid_serve_tenant *tenant = NULL;
+  cluster_carried carried = {0};
   for (size_t i = 0; i < cluster->server->tenant_count && !tenant; i++)
     if (braid_serve_tenant_may(&cluster->server->tenants[i], name)) tenant = &cluster->server->tenants[i];
   if (!tenant || !find_source(cluster, name, address, sum)) return;
   cluster_link *link = braid_cluster_link(cluster, address, tenant);
-  braid_status status = link ? fetch_files(cluster, index, link->client, sum) : BRAID_IO;
+  fetching from = {link ? link->client : NULL, name, address, &carried};
+  int64_t began_ns = braid_now_ns();
+  braid_status status = link ? fetch_files(cluster, index, &from, sum) : BRAID_IO;
   if (link) braid_cluster_unlink(cluster, link, status == BRAID_IO);
+  count_carried(cluster, index, &carried, status == BRAID_OK ? sum : NULL);
   if (status != BRAID_OK) {
+    if (status == BRAID_INVALID_FILE && carried.ucx) braid_cluster_set_bulk_away(cluster, address); /* who knows */
     braid_cluster_set_down(cluster, address);
     braid_log_write(cluster->server->log, BRAID_LOG_WARNING, "the cluster: files of model %s from %s: %s", name,
                     address, link ? braid_error_detail() : braid_client_error());
     return;
   }
-  pthread_mutex_lock(&cluster->lock);
-  memcpy(cluster->files[index].sum, sum, sizeof sum);
-  cluster->files[index].wanted = false;
-  cluster->counters.fetched++;
-  pthread_mutex_unlock(&cluster->lock);
+  braid_log_write(cluster->server->log, BRAID_LOG_INFO,
+                  "the cluster: files of model %s have come from %s: %llu bytes by UCX, %llu by Braid's protocol, in "
+                  "%.3f s",
+                  name, address, (unsigned long long)carried.ucx, (unsigned long long)carried.wire,
+                  (double)(braid_now_ns() - began_ns) * 1e-9);
 }
 
 void *braid_cluster_fetcher_main(void *context) {

@@ -5,6 +5,7 @@
  *   leader.c     what the control node orders
  *   peers.c      connections to other daemons, and models that stand for theirs
  *   fetch.c      files of models that are not here
+ *   fetch_file.c one of them, by UCX or by Braid's protocol
  *   forward.c    requests on their way to others
  *   report.c     what it tells of all this
  *
@@ -17,6 +18,7 @@
 
 #include "base/thread.h"
 #include "braid/client.h"
+#include "serve/bulk/bulk.h"
 #include "serve/cluster/cluster.h"
 #include "serve/cluster/roster.h"
 #include "serve/server.h"
@@ -67,7 +69,13 @@ typedef struct cluster_files {
   bool wanted;                    /* to be fetched */
 } cluster_files;
 
+/* Bytes of files that have come, and how often what was to come by UCX did not. */
+typedef struct cluster_carried {
+  uint64_t wire, ucx, given_up;
+} cluster_carried;
+
 typedef struct cluster_counters {
+  cluster_carried carried;
   uint64_t fetched, forwarded, retried, failed, taken_back, orders, etcd_lost;
 } cluster_counters;
 
@@ -81,6 +89,11 @@ struct braid_serve_cluster {
   int stop;                        /* atomic: the keeper leaves, then ends */
   int ending;                      /* atomic: nothing is forwarded any more */
   int64_t end_ns;                  /* atomic: what is on its way then is refused; 0: not ending */
+  char ucx[BRAID_BULK_PATH];       /* the program that carries files by UCX; "": none does */
+  braid_bulk_senders *senders;     /* of it; NULL: no file is sent by UCX */
+  /* --- the fetcher's --- */
+  cluster_down bulk_downs[16]; /* from where nothing comes by UCX for a while */
+  size_t bulk_next;
   /* --- the keeper's --- */
   braid_etcd *etcd;
   braid_etcd_follow *follow;

@@ -269,6 +269,7 @@ void *braid_cluster_describer_main(void *context) {
   while (!__atomic_load_n(&cluster->ending, __ATOMIC_ACQUIRE)) {
     for (size_t i = 0; i < cluster->server->config->models_count; i++) describe_model(cluster, i);
     drop_idle(cluster);
+    braid_bulk_senders_look(cluster->senders);
     clock_gettime(CLOCK_MONOTONIC, &until);
     until.tv_nsec += BRAID_CLUSTER_TICK_MS * 1000000L;
     until.tv_sec += until.tv_nsec / 1000000000;

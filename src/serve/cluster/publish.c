@@ -6,14 +6,23 @@
 
 #include "base/clock.h"
 #include "serve/cluster/node.h"
+#include "serve/files.h"
 
 static const int64_t kSecond = 1000000000;
 
 /* Bytes of a model's files; -1: one is missing. */
 static int64_t file_bytes(const braid_serve_model_config *config) {
-  struct stat path, weights = {0};
-  if (stat(config->path, &path) != 0 || (config->weights && stat(config->weights, &weights) != 0)) return -1;
-  return path.st_size + weights.st_size;
+  struct stat about;
+  braid_serve_files files;
+  int64_t bytes = 0;
+  if (stat(config->path, &about) != 0) return -1;
+  bool there = braid_serve_files_find(config, NULL, &files) == BRAID_OK;
+  for (size_t i = 0; i < files.count && there; i++) {
+    there = stat(files.paths[i], &about) == 0;
+    if (there) bytes += about.st_size;
+  }
+  braid_serve_files_free(&files);
+  return there ? bytes : -1;
 }
 
 void braid_cluster_find_files(braid_serve_cluster *cluster) {

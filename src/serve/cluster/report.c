@@ -59,9 +59,12 @@ void braid_serve_cluster_report(braid_serve_cluster *cluster, braid_text *text) 
     add_order(cluster, &roster->orders[i], text);
   }
   const cluster_counters *counters = &cluster->counters;
+  braid_text_printf(text, "],\"bulk\":\"%s\",\"fetched_bytes\":{\"ucx\":%llu,\"wire\":%llu},\"bulk_given_up\":%llu",
+                    cluster->ucx[0] ? cluster->config->bulk : "wire", (unsigned long long)counters->carried.ucx,
+                    (unsigned long long)counters->carried.wire, (unsigned long long)counters->carried.given_up);
   braid_text_printf(
       text,
-      "],\"fetched\":%llu,\"forwarded\":%llu,\"retried\":%llu,\"failed\":%llu,\"taken_back\":%llu,\"orders\":%llu,"
+      ",\"fetched\":%llu,\"forwarded\":%llu,\"retried\":%llu,\"failed\":%llu,\"taken_back\":%llu,\"orders\":%llu,"
       "\"malformed_keys\":%llu}",
       (unsigned long long)counters->fetched, (unsigned long long)counters->forwarded,
       (unsigned long long)counters->retried, (unsigned long long)counters->failed,
@@ -90,6 +93,14 @@ void braid_serve_cluster_metrics(braid_serve_cluster *cluster, braid_text *text)
              counters.retried);
   add_metric(text, "braid_cluster_failed_total", "counter", "Requests for other nodes that were not answered",
              counters.failed);
+  braid_text_printf(text,
+                    "# HELP braid_cluster_fetched_bytes_total Bytes of models' files that came from other nodes\n"
+                    "# TYPE braid_cluster_fetched_bytes_total counter\n"
+                    "braid_cluster_fetched_bytes_total{transport=\"ucx\"} %llu\n"
+                    "braid_cluster_fetched_bytes_total{transport=\"wire\"} %llu\n",
+                    (unsigned long long)counters.carried.ucx, (unsigned long long)counters.carried.wire);
+  add_metric(text, "braid_cluster_bulk_given_up_total", "counter",
+             "Files that were to come by UCX, and came by Braid's protocol", counters.carried.given_up);
   add_metric(text, "braid_cluster_etcd_lost_total", "counter", "How often etcd did not answer any more",
              counters.etcd_lost);
 }

@@ -37,6 +37,11 @@ braid_serve_tenant *braid_serve_cluster_greet(braid_serve_cluster *cluster, cons
   return NULL;
 }
 
+struct braid_bulk_senders *braid_serve_cluster_senders(const braid_serve_cluster *cluster) {
+  (void)cluster;
+  return NULL;
+}
+
 void braid_serve_cluster_report(braid_serve_cluster *cluster, braid_text *text) {
   (void)cluster, (void)text;
 }

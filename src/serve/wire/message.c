@@ -56,6 +56,10 @@ static braid_serve_tenant *find_tenant(wire_connection *c, const braid_wire_head
   return tenant;
 }
 
+static bool sends_bulk(const wire_connection *c) {
+  return c->peer && braid_serve_cluster_senders(c->wire->server->cluster);
+}
+
 static void hello_message(wire_connection *c, const braid_wire_header *header, braid_wire_reader *reader) {
   braid_server *server = c->wire->server;
   braid_wire_hello hello;
@@ -76,7 +80,8 @@ static void hello_message(wire_connection *c, const braid_wire_header *header, b
   const braid_serve_tenant_config *config = c->tenant->config;
   braid_wire_welcome welcome = {.version = BRAID_WIRE_VERSION,
                                 .rights = (config->admin || config->compile ? BRAID_WIRE_MAY_COMPILE : 0u) |
-                                          (c->local ? BRAID_WIRE_HAS_MEMORY : 0u),
+                                          (c->local ? BRAID_WIRE_HAS_MEMORY : 0u) |
+                                          (sends_bulk(c) ? BRAID_WIRE_HAS_BULK : 0u),
                                 .max_bytes = (uint64_t)server->config->max_request_bytes};
   snprintf(welcome.server, sizeof welcome.server, "braid %s", BRAID_VERSION);
   snprintf(welcome.tenant, sizeof welcome.tenant, "%s", config->name);
@@ -258,6 +263,12 @@ void braid_wire_message(wire_connection *c, const braid_wire_header *header, con
     break;
   case BRAID_WIRE_FILE:
     braid_wire_file_message(c, header, body);
+    break;
+  case BRAID_WIRE_BULK:
+    braid_wire_bulk_message(c, header, body);
+    break;
+  case BRAID_WIRE_SENDING:
+    braid_wire_sending_message(c, header, body);
     break;
   case BRAID_WIRE_CANCEL:
     cancel_message(c, header, &reader);

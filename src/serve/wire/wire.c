@@ -302,6 +302,7 @@ void braid_serve_wire_stop(struct braid_serve_wire *wire) {
   if (wire->wake >= 0) close(wire->wake);
   if (wire->epoll >= 0) close(wire->epoll);
   braid_wire_free(&wire->answer);
+  braid_serve_files_free(&wire->listing.files);
   pthread_mutex_destroy(&wire->lock);
   pthread_cond_destroy(&wire->changed);
   braid_free(NULL, wire);

@@ -7,9 +7,11 @@
 #define BRAID_SERVE_WIRE_WIRE_H
 
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 
 #include "base/thread.h"
+#include "serve/files.h"
 #include "serve/server.h"
 #include "serve/wire/wire_format.h"
 
@@ -151,6 +153,13 @@ struct wire_connection {
   uint8_t small[BRAID_WIRE_SMALL];
 };
 
+/* The files of the model that another daemon asked for last. */
+typedef struct wire_listing {
+  size_t model; /* in the configuration */
+  struct stat about;
+  braid_serve_files files;
+} wire_listing;
+
 struct braid_serve_wire {
   braid_server *server;
   int epoll, wake;  /* wake: an eventfd */
@@ -169,6 +178,7 @@ struct braid_serve_wire {
   uint64_t handles;         /* given */
   braid_wire_writer answer; /* the reading thread's */
   braid_wire_launch launch; /* the same */
+  wire_listing listing;     /* the same */
   pthread_mutex_t lock;     /* of what follows */
   pthread_cond_t changed;
   wire_job *jobs, *finished;
@@ -226,6 +236,8 @@ void braid_wire_memory_free_all(wire_connection *connection);
 
 /* --- files of models (file.c) --- */
 void braid_wire_file_message(wire_connection *connection, const braid_wire_header *header, const uint8_t *body);
+void braid_wire_bulk_message(wire_connection *connection, const braid_wire_header *header, const uint8_t *body);
+void braid_wire_sending_message(wire_connection *connection, const braid_wire_header *header, const uint8_t *body);
 
 /* --- compiling (compile.c) --- */
 /* True: the body is the job's now, with what is reserved for it. */

@@ -192,6 +192,23 @@ void braid_wire_put_grant(braid_wire_writer *writer, const braid_wire_grant *gra
   braid_wire_put_number(writer, grant->overlay_cores, 4);
 }
 
+/* One byte was a file's number before there were more than two; what does not fit it stands behind. */
+enum { MANY_FILES = 255 };
+
+void braid_wire_put_file(braid_wire_writer *writer, const braid_wire_file *file) {
+  braid_wire_put_text(writer, file->model);
+  braid_wire_put_number(writer, file->file < MANY_FILES ? file->file : MANY_FILES, 1);
+  braid_wire_put_number(writer, file->offset, 8);
+  if (file->file >= MANY_FILES) braid_wire_put_number(writer, file->file, 4);
+}
+
+void braid_wire_put_bulk(braid_wire_writer *writer, const braid_wire_bulk *bulk) {
+  braid_wire_put_file(writer, &bulk->file);
+  braid_wire_put_number(writer, bulk->total, 8);
+  braid_wire_put(writer, bulk->nonce, sizeof bulk->nonce);
+  braid_wire_put(writer, bulk->address, bulk->address_bytes);
+}
+
 /* --- reading -------------------------------------------------------------------------------------------------------
  */
 static void refuse(braid_wire_reader *reader, const char *why) {
@@ -442,4 +459,34 @@ const char *braid_wire_get_grant(braid_wire_reader *reader, braid_wire_grant *ou
   out->held = (uint32_t)braid_wire_get_number(reader, 4);
   out->overlay_cores = (uint32_t)braid_wire_get_number(reader, 4);
   return braid_wire_finish(reader);
+}
+
+static void get_file(braid_wire_reader *reader, braid_wire_file *out) {
+  braid_wire_get_text(reader, out->model, sizeof out->model);
+  out->file = (uint32_t)braid_wire_get_number(reader, 1);
+  out->offset = braid_wire_get_number(reader, 8);
+  if (out->file != MANY_FILES) return;
+  out->file = (uint32_t)braid_wire_get_number(reader, 4);
+  if (out->file < MANY_FILES) refuse(reader, "the number of a file is written longer than it is");
+}
+
+const char *braid_wire_get_file(braid_wire_reader *reader, braid_wire_file *out) {
+  get_file(reader, out);
+  return braid_wire_finish(reader);
+}
+
+void braid_wire_get_nonce(braid_wire_reader *reader, uint8_t out[BRAID_WIRE_NONCE]) {
+  for (size_t i = 0; i < BRAID_WIRE_NONCE; i++) out[i] = (uint8_t)braid_wire_get_number(reader, 1);
+}
+
+const char *braid_wire_get_bulk(braid_wire_reader *reader, braid_wire_bulk *out) {
+  get_file(reader, &out->file);
+  out->total = braid_wire_get_number(reader, 8);
+  braid_wire_get_nonce(reader, out->nonce);
+  if (!reader->wrong && out->file.offset > out->total) refuse(reader, "a file ends before its bytes begin");
+  out->address = reader->data + reader->at;
+  out->address_bytes = reader->bytes - reader->at;
+  if (!reader->wrong && (!out->address_bytes || out->address_bytes > BRAID_WIRE_ADDRESS))
+    refuse(reader, "the address of a receiver has 1 to 8192 bytes");
+  return reader->wrong;
 }

@@ -29,6 +29,8 @@ enum {
   BRAID_WIRE_PORTS = 64,
   BRAID_WIRE_SMALL = 16384,     /* message of any kind but LAUNCH, DATA and COMPILE, whole */
   BRAID_WIRE_PIECE = 256 << 10, /* bytes of a file in an answer */
+  BRAID_WIRE_NONCE = 16,
+  BRAID_WIRE_ADDRESS = 8192, /* bytes of a receiver's address, at most */
   BRAID_WIRE_REPLY = 0x8000
 };
 
@@ -50,6 +52,8 @@ typedef enum braid_wire_kind {
   BRAID_WIRE_HARVEST, /* trains beside: memory whose first bytes become the connection's gate, until it ends */
   BRAID_WIRE_FILE,    /* a piece of a model's file, for other daemons of the cluster */
   BRAID_WIRE_DEVICE,  /* the connection becomes one of a device (backend/remote/remote_format.h) */
+  BRAID_WIRE_BULK,    /* the rest of a model's file, to a receiver of UCX's, for other daemons of the cluster */
+  BRAID_WIRE_SENDING, /* how it stands with that, by its nonce; answered by a BRAID_BULK state and a sentence */
   BRAID_WIRE_KINDS
 } braid_wire_kind;
 
@@ -90,7 +94,11 @@ typedef struct braid_wire_hello {
   char client[BRAID_WIRE_NAME]; /* for people who look at the daemon */
 } braid_wire_hello;
 
-enum { BRAID_WIRE_MAY_COMPILE = 1, BRAID_WIRE_HAS_MEMORY = 2 /* the socket passes descriptors */ };
+enum {
+  BRAID_WIRE_MAY_COMPILE = 1,
+  BRAID_WIRE_HAS_MEMORY = 2, /* the socket passes descriptors */
+  BRAID_WIRE_HAS_BULK = 4    /* files of models by UCX, for another daemon of the cluster */
+};
 typedef struct braid_wire_welcome {
   uint32_t version, rights;
   char server[BRAID_WIRE_NAME], tenant[BRAID_WIRE_NAME];
@@ -175,6 +183,21 @@ typedef struct braid_wire_grant {
   uint32_t granted, instances, held /* by all tenants */, overlay_cores;
 } braid_wire_grant;
 
+/* A piece of a model's file from `offset` on. Daemons of before there were external data know files 0 and 1. */
+typedef struct braid_wire_file {
+  char model[BRAID_WIRE_NAME];
+  uint32_t file; /* its number among the model's (serve/files.h) */
+  uint64_t offset;
+} braid_wire_file;
+
+typedef struct braid_wire_bulk {
+  braid_wire_file file;
+  uint64_t total; /* bytes of the file, as the receiver knows them */
+  uint8_t nonce[BRAID_WIRE_NONCE];
+  const uint8_t *address; /* the receiver's, in the body */
+  size_t address_bytes;
+} braid_wire_bulk;
+
 /* In shared memory, from its first byte on, between the daemon and a process that trains beside it. */
 typedef struct braid_wire_gate {
   uint32_t open;  /* the daemon's: 1: compute, 0: rest. A futex, woken when it opens */
@@ -210,6 +233,8 @@ void braid_wire_put_model(braid_wire_writer *writer, const braid_wire_model *mod
 void braid_wire_put_compile(braid_wire_writer *writer, const braid_wire_compile *compile); /* without its data */
 void braid_wire_put_cores(braid_wire_writer *writer, const braid_wire_cores *cores);
 void braid_wire_put_grant(braid_wire_writer *writer, const braid_wire_grant *grant);
+void braid_wire_put_file(braid_wire_writer *writer, const braid_wire_file *file);
+void braid_wire_put_bulk(braid_wire_writer *writer, const braid_wire_bulk *bulk);
 
 /* --- reading -------------------------------------------------------------------------------------------------------
  */
@@ -237,5 +262,8 @@ void braid_wire_get_model(braid_wire_reader *reader, braid_wire_model *out);
 const char *braid_wire_get_compile(braid_wire_reader *reader, braid_wire_compile *out);
 const char *braid_wire_get_cores(braid_wire_reader *reader, braid_wire_cores *out);
 const char *braid_wire_get_grant(braid_wire_reader *reader, braid_wire_grant *out);
+const char *braid_wire_get_file(braid_wire_reader *reader, braid_wire_file *out);
+const char *braid_wire_get_bulk(braid_wire_reader *reader, braid_wire_bulk *out);
+void braid_wire_get_nonce(braid_wire_reader *reader, uint8_t out[BRAID_WIRE_NONCE]);
 
 #endif

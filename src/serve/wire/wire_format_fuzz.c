@@ -99,6 +99,21 @@ static void try_small(braid_wire_reader *reader) {
   expect_same(again.data, again.bytes, NULL, 0);
 }
 
+static void try_file(braid_wire_reader *reader) {
+  braid_wire_file file;
+  if (braid_wire_get_file(reader, &file)) return;
+  braid_wire_put_file(&writer, &file);
+  expect_same(reader->data, reader->bytes, NULL, 0);
+}
+
+static void try_bulk(braid_wire_reader *reader) {
+  static braid_wire_bulk bulk;
+  if (braid_wire_get_bulk(reader, &bulk)) return;
+  if (bulk.file.offset > bulk.total || !bulk.address_bytes || bulk.address_bytes > BRAID_WIRE_ADDRESS) abort();
+  braid_wire_put_bulk(&writer, &bulk);
+  expect_same(reader->data, reader->bytes, NULL, 0);
+}
+
 static void try_header(const braid_wire_reader *reader) {
   braid_wire_header header;
   if (reader->bytes < BRAID_WIRE_HEADER || braid_wire_get_header(reader->data, &header)) return;
@@ -108,8 +123,8 @@ static void try_header(const braid_wire_reader *reader) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
-  static void (*const kTries[])(braid_wire_reader *) = {try_launch, try_result, try_hello,   try_welcome,
-                                                        try_data,   try_model,  try_compile, try_small};
+  static void (*const kTries[])(braid_wire_reader *) = {try_launch, try_result,  try_hello, try_welcome, try_data,
+                                                        try_model,  try_compile, try_small, try_file,    try_bulk};
   if (!bytes) return 0;
   braid_wire_reader reader = {.data = data + 1, .bytes = bytes - 1};
   try_header(&reader);
