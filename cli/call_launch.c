@@ -327,6 +327,8 @@ braid_status cli_call_launch(const call_options *o, braid_client *client) {
   l.options.inputs = l.inputs;
   l.options.deadline_us = o->deadline_us;
   l.options.priority = o->priority;
+  l.options.traceparent = getenv("TRACEPARENT"); /* of the environment, as OpenTelemetry says for commands */
+  l.options.tracestate = getenv("TRACESTATE");
   if (status == BRAID_OK) status = launch_once(&l);
   if (status == BRAID_OK && o->repeat) status = repeat(o, &l);
   size_t count = 0;

@@ -8,6 +8,7 @@
 #include "serve/model_parts.h"
 #include "serve/serving_policy.h"
 #include "serve/tenant.h"
+#include "serve/trace/tracer.h"
 
 enum { kWatched = 20000000, kSlice = 5000000 }; /* runs that take longer are watched, at these intervals; nanoseconds */
 
@@ -326,6 +327,7 @@ static braid_status run_once(braid_serve_model *model, braid_serve_plan *plan, s
                                 : braid_execution_run(execution, inputs, outputs);
   if (status != BRAID_OK) return status;
   int64_t took = braid_now_ns() - began;
+  braid_serve_trace_device(requests, began, began + took);
   pthread_mutex_lock(&model->lock);
   braid_serve_plan_measure(plan, (double)took);
   pthread_mutex_unlock(&model->lock);

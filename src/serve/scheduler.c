@@ -30,6 +30,7 @@ struct braid_serve_scheduler {
   braid_thread sweeper;
   bool sweeps;                     /* its thread is there */
   uint32_t awake;                  /* atomic, a futex: the sweeper is, or is to be */
+  braid_serve_tracer *tracer;      /* NULL: none */
   braid_serve_forwarder forwarder; /* set before the first request comes */
 };
 
@@ -61,6 +62,7 @@ static void request_end(braid_serve_scheduler *scheduler, braid_serve_request *r
   braid_serve_tenant_leave(request->tenant, request, device_ns, request->model->device->config->run_watts);
   count_statistics(request);
   braid_serve_decisions_note(scheduler->decisions, request);
+  braid_serve_trace_end(scheduler->tracer, request);
   request->done(request);
 }
 
@@ -133,6 +135,10 @@ void braid_serve_submit(braid_serve_scheduler *scheduler, braid_serve_request *r
 
 void braid_serve_scheduler_set_forwarder(braid_serve_scheduler *scheduler, const braid_serve_forwarder *forwarder) {
   scheduler->forwarder = *forwarder;
+}
+
+void braid_serve_scheduler_set_tracer(braid_serve_scheduler *scheduler, braid_serve_tracer *tracer) {
+  scheduler->tracer = tracer;
 }
 
 void braid_serve_finish(braid_serve_scheduler *scheduler, braid_serve_request *request) {
@@ -248,6 +254,7 @@ static braid_serve_request *begin_run(worker *w, int64_t now, int64_t *wake, bra
   l->free_ns[w->instance] = now + (int64_t)span.mean_ns;
   l->load.running++;
   l->runs_for[w->instance] = run->tenant;
+  for (braid_serve_request *request = run; request; request = request->next) request->why.instance = w->instance;
   if (l->card) braid_serve_line_begin_cores(l, run, now);
   if (l->count) pthread_cond_broadcast(&l->changed); /* what is left may be for an instance that sleeps */
   return run;
@@ -266,8 +273,10 @@ static void run_together(worker *w, braid_serve_request *requests) {
   int64_t rows = 0, began = requests->started_ns;
   for (const braid_serve_request *request = requests; request; request = request->next) rows += request->rows;
   int64_t batch = model->batched ? braid_serve_model_batch(model, rows) : 1;
+  braid_serve_trace_run(w->scheduler->tracer, requests);
   if (!run_rows(w, requests, rows)) run_each(w, requests);
   int64_t took = braid_now_ns() - began;
+  braid_serve_trace_ran(w->scheduler->tracer, requests);
   pthread_mutex_lock(&l->lock);
   int64_t now = braid_now_ns();
   if (l->card) braid_serve_line_end_cores(l, requests, took, now);

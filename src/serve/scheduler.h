@@ -7,6 +7,7 @@
 #include "serve/harvest.h"
 #include "serve/model.h"
 #include "serve/tenant.h"
+#include "serve/trace/tracer.h"
 
 typedef struct braid_serve_scheduler braid_serve_scheduler;
 
@@ -48,6 +49,8 @@ typedef struct braid_serve_forwarder {
   void *context;
 } braid_serve_forwarder;
 void braid_serve_scheduler_set_forwarder(braid_serve_scheduler *scheduler, const braid_serve_forwarder *forwarder);
+/* Who records what requests go through; NULL: nobody. Before the first request. */
+void braid_serve_scheduler_set_tracer(braid_serve_scheduler *scheduler, braid_serve_tracer *tracer);
 /* The request has its verdict: request->done is called. */
 void braid_serve_finish(braid_serve_scheduler *scheduler, braid_serve_request *request);
 void braid_serve_resubmit(braid_serve_scheduler *scheduler, braid_serve_request *request);

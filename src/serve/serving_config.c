@@ -9,7 +9,8 @@
 #include "braid/overlay.h"
 #include "device/yaml.h"
 
-enum { kMost = 256, kText = 4096, kName = 100, kAddress = 260 };
+static const int64_t kLeastTrace = 1 << 20; /* a line of many spans fits */
+enum { kMost = 256, kText = 4096, kName = 100, kAddress = 260, kUrl = 1000 };
 
 #define TEXT(type, name, least, most)                                                                                  \
   CYAML_FIELD_STRING_PTR(#name, CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, type, name, least, most)
@@ -87,7 +88,17 @@ static const cyaml_schema_field_t kClusterFields[] = {
     CYAML_FIELD_END,
 };
 
+static const cyaml_schema_field_t kTraceFields[] = {
+    TEXT(braid_serve_trace_config, endpoint, 1, kUrl),
+    TEXT(braid_serve_trace_config, file, 1, kText),
+    INTEGER(braid_serve_trace_config, file_max_bytes),
+    CYAML_FIELD_FLOAT_PTR("sample", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, braid_serve_trace_config, sample),
+    TEXT(braid_serve_trace_config, service, 1, kName),
+    CYAML_FIELD_END,
+};
+
 static const cyaml_schema_field_t kFields[] = {
+    CYAML_FIELD_MAPPING_PTR("trace", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, braid_serve_config, trace, kTraceFields),
     CYAML_FIELD_MAPPING_PTR("cluster", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, braid_serve_config, cluster,
                             kClusterFields),
     TEXT(braid_serve_config, address, 1, kName),
@@ -297,6 +308,23 @@ static braid_status check_cluster(const braid_serve_config *config, place *at) {
   return BRAID_OK;
 }
 
+static braid_status check_trace(const braid_serve_config *config, place *at) {
+  const braid_serve_trace_config *trace = config->trace;
+  if (!trace) return BRAID_OK;
+  set_place(at, NULL, 0, "trace/endpoint");
+  if (trace->endpoint && strncmp(trace->endpoint, "http://", 7) != 0 && strncmp(trace->endpoint, "https://", 8) != 0)
+    return braid_fail(BRAID_INVALID_FILE, "endpoint is \"%.200s\", expected http://HOST:PORT/v1/traces or https://...",
+                      trace->endpoint);
+  set_place(at, NULL, 0, "trace/file_max_bytes");
+  if (trace->file_max_bytes && (trace->file_max_bytes < kLeastTrace || trace->file_max_bytes > INT64_C(1) << 50))
+    return braid_fail(BRAID_INVALID_FILE, "file_max_bytes is %lld, expected 0 (the default) or %lld to 2^50",
+                      (long long)trace->file_max_bytes, (long long)kLeastTrace);
+  set_place(at, NULL, 0, "trace/sample");
+  if (trace->sample && !(*trace->sample >= 0 && *trace->sample <= 1))
+    return braid_fail(BRAID_INVALID_FILE, "sample is %g, expected 0 to 1", *trace->sample);
+  return BRAID_OK;
+}
+
 /* What the cap leaves has to be enough for each device to run at all, one run at a time. */
 static braid_status check_power(const braid_serve_config *config, place *at) {
   double idle = 0, cap = config->power_cap_watts;
@@ -440,6 +468,7 @@ braid_status braid_serve_config_parse(const char *name, const void *text, size_t
   braid_status status = set_defaults(config);
   if (status == BRAID_OK) status = check_daemon(config, &at);
   if (status == BRAID_OK) status = check_cluster(config, &at);
+  if (status == BRAID_OK) status = check_trace(config, &at);
   if (status == BRAID_OK) status = check_devices(config, &at);
   if (status == BRAID_OK) status = check_power(config, &at);
   if (status == BRAID_OK) status = check_models(config, &at);

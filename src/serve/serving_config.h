@@ -67,6 +67,15 @@ typedef struct braid_serve_cluster_config {
   double wait_ms;          /* how long a request waits for a node that holds its model; 0: 5 s */
 } braid_serve_cluster_config;
 
+/* docs/tracing.md */
+typedef struct braid_serve_trace_config {
+  char *endpoint; /* http[s]://HOST:PORT/PATH of a collector (OTLP over HTTP); NULL: the environment's, or none */
+  char *file;     /* the same as lines of JSON; NULL: none */
+  int64_t file_max_bytes; /* of the file, and of PATH.1 beside it; 0: 64 MiB */
+  double *sample; /* part of the requests without a caller's context, 0 to 1; NULL: the environment's, or 0.01 */
+  char *service;  /* the service's name; NULL: the environment's, or "braid" */
+} braid_serve_trace_config;
+
 typedef struct braid_serve_config {
   char *address;             /* NULL: 127.0.0.1 */
   int64_t port;              /* HTTP; 0: 8000 */
@@ -81,6 +90,7 @@ typedef struct braid_serve_config {
   int64_t max_memory_bytes;  /* of loaded models; the one unused for longest leaves first; 0: no limit */
   double receive_ms;         /* for one request to arrive whole; 0: 10 s */
   braid_serve_cluster_config *cluster; /* NULL: the daemon is alone */
+  braid_serve_trace_config *trace;     /* NULL: what the environment says */
   double power_cap_watts;              /* over all devices; 0: none */
   double training_watts;               /* what training beside adds while it computes; 0: nobody says */
   char *state;                         /* file that keeps which models the API has loaded and unloaded; NULL: none */

@@ -41,6 +41,7 @@ typedef struct braid_http_call {
   bool binary_outputs, explain;
   /* --- the answer --- */
   int status;
+  char detail[BRAID_SERVE_DETAIL]; /* of a refusal */
   braid_text text;          /* JSON, or what content_type says */
   size_t header_bytes;      /* of the JSON before binary data; 0: no binary data */
   const char *content_type; /* NULL: JSON */

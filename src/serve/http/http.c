@@ -36,6 +36,7 @@ void braid_http_refuse(braid_http_call *call, braid_serve_verdict verdict, const
   va_start(arguments, format);
   vsnprintf(detail, sizeof detail, format, arguments);
   va_end(arguments);
+  snprintf(call->detail, sizeof call->detail, "%.511s", detail);
   braid_text_deinit(&call->text);
   braid_text_add(&call->text, "{\"error\":");
   braid_text_add_json(&call->text, detail);
