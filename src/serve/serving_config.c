@@ -58,8 +58,9 @@ static const cyaml_schema_field_t kTenantFields[] = {
     TEXT(braid_serve_tenant_config, token_sha256, 1, kName),
     INTEGER(braid_serve_tenant_config, priority),
     NUMBER(braid_serve_tenant_config, share),
-    INTEGER(braid_serve_tenant_config, max_requests),
-    INTEGER(braid_serve_tenant_config, max_bytes),
+    CYAML_FIELD_INT_PTR("max_requests", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, braid_serve_tenant_config,
+                        given_requests),
+    CYAML_FIELD_INT_PTR("max_bytes", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, braid_serve_tenant_config, given_bytes),
     INTEGER(braid_serve_tenant_config, cores),
     NUMBER(braid_serve_tenant_config, rate),
     TEXT(braid_serve_tenant_config, models, 1, kText),
@@ -145,6 +146,13 @@ static braid_status check_range(int64_t value, const char *key, int64_t most) {
                     (long long)most);
 }
 
+/* Of a limit under which nothing could be served with 0. */
+static braid_status check_positive(int64_t value, const char *key, int64_t most) {
+  if (value > 0 && value <= most) return BRAID_OK;
+  return braid_fail(BRAID_INVALID_FILE, "%s is %lld, expected 1 to %lld; without it the default holds", key,
+                    (long long)value, (long long)most);
+}
+
 static braid_status check_number(double value, const char *key, double most) {
   if (value >= 0 && value <= most) return BRAID_OK;
   return braid_fail(BRAID_INVALID_FILE, "%s is %g, expected 0 (the default) to %g", key, value, most);
@@ -157,13 +165,17 @@ static braid_status check_name(const char *name) {
                     "the name \"%s\": expected letters, digits, '_', '-' and '.', which is not first", name);
 }
 
+static bool is_overlay(const char *spec) {
+  return strncmp(spec, "overlay", 7) == 0 && (!spec[7] || spec[7] == ':');
+}
+
 /* A card: what it says of CPUs would mean nothing. */
 static braid_status check_card(const braid_serve_device_config *device, unsigned index, place *at) {
   set_place(at, "devices", index, "cores");
   if (strcmp(device->cores, "private") != 0 && strcmp(device->cores, "public") != 0)
     return braid_fail(BRAID_INVALID_FILE, "cores is %.100s, expected private or public", device->cores);
   set_place(at, "devices", index, "device");
-  if (strncmp(device->device, "overlay", 7) != 0 || (device->device[7] && device->device[7] != ':'))
+  if (!is_overlay(device->device))
     return braid_fail(BRAID_INVALID_FILE,
                       "device %s has cores to share, so that it is a card: expected \"overlay\" or "
                       "\"overlay:design=NAME\", not \"%.100s\"",
@@ -190,6 +202,13 @@ static braid_status check_devices(const braid_serve_config *config, place *at) {
       if (strcmp(config->devices[k].name, device->name) == 0)
         return braid_fail(BRAID_INVALID_FILE, "there are two devices named %s", device->name);
     if (device->cores) BRAID_TRY(check_card(device, i, at));
+    set_place(at, "devices", i, "remote");
+    if (device->remote && (is_overlay(device->device) || strncmp(device->device, "overlay,", 8) == 0))
+      return braid_fail(
+          BRAID_INVALID_FILE,
+          "remote is true: device %s is of the overlay, which cannot be offered, since it has to prepare a "
+          "kernel to say what it needs",
+          device->name);
     set_place(at, "devices", i, "threads");
     BRAID_TRY(check_range(device->threads, "threads", 4096));
     set_place(at, "devices", i, "instances");
@@ -273,9 +292,9 @@ static braid_status check_tenants(const braid_serve_config *config, place *at) {
     set_place(at, "tenants", i, "priority");
     BRAID_TRY(check_range(tenant->priority, "priority", 9));
     set_place(at, "tenants", i, "max_requests");
-    BRAID_TRY(check_range(tenant->max_requests, "max_requests", 1 << 20));
+    BRAID_TRY(check_positive(tenant->max_requests, "max_requests", 1 << 20));
     set_place(at, "tenants", i, "max_bytes");
-    BRAID_TRY(check_range(tenant->max_bytes, "max_bytes", INT64_C(1) << 40));
+    BRAID_TRY(check_positive(tenant->max_bytes, "max_bytes", INT64_C(1) << 40));
     set_place(at, "tenants", i, "rate");
     BRAID_TRY(check_number(tenant->rate, "rate", 1e9));
     set_place(at, "tenants", i, "share");
@@ -448,8 +467,8 @@ static braid_status set_defaults(braid_serve_config *config) {
   for (unsigned i = 0; i < config->tenants_count; i++) {
     braid_serve_tenant_config *tenant = &config->tenants[i];
     set_integer(&tenant->priority, 5);
-    set_integer(&tenant->max_requests, 256);
-    set_integer(&tenant->max_bytes, 256 << 20);
+    tenant->max_requests = tenant->given_requests ? *tenant->given_requests : 256;
+    tenant->max_bytes = tenant->given_bytes ? *tenant->given_bytes : 256 << 20;
     BRAID_TRY(set_text(&tenant->models, "*"));
     shares += tenant->share;
     without += tenant->share == 0;

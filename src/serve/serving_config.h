@@ -36,21 +36,21 @@ typedef struct braid_serve_model_config {
 
 typedef struct braid_serve_tenant_config {
   char *name;
-  char *token;          /* NULL: whoever has none */
-  char *token_sha256;   /* in its place: 64 hexadecimal digits */
-  int64_t priority;     /* 1 to 9; 0: 5 */
-  double share;         /* of a device's time while others want it, 0 to 1; 0: equal parts of what is left */
-  int64_t max_requests; /* in flight; 0: 256 */
-  int64_t max_bytes;    /* in flight; 0: 256 MiB */
-  int64_t cores;        /* of each public card, for it alone; 0: none but those that it asks for */
-  double rate;          /* requests a second; 0: no limit */
-  char *models;         /* patterns separated by spaces; NULL: "*" */
-  char *shared_memory;  /* prefix of the keys that it may register; NULL: none */
-  bool admin;           /* may load and unload models */
-  bool compile;         /* may bring models of its own over Braid's protocol, as an admin may */
-  bool train;           /* may train beside, while no request waits or runs */
-  bool remote;          /* may use devices from elsewhere that are offered for it (docs/remote.md) */
-  bool any;             /* whatever the token: the only one, where the file has no tenants */
+  char *token;        /* NULL: whoever has none */
+  char *token_sha256; /* in its place: 64 hexadecimal digits */
+  int64_t priority;   /* 1 to 9; 0: 5 */
+  double share;       /* of a device's time while others want it, 0 to 1; 0: equal parts of what is left */
+  int64_t *given_requests, *given_bytes; /* as they stand in the file; NULL: they do not */
+  int64_t max_requests, max_bytes;       /* in flight; what was given, or 256 and 256 MiB */
+  int64_t cores;                         /* of each public card, for it alone; 0: none but those that it asks for */
+  double rate;                           /* requests a second; 0: no limit */
+  char *models;                          /* patterns separated by spaces; NULL: "*" */
+  char *shared_memory;                   /* prefix of the keys that it may register; NULL: none */
+  bool admin;                            /* may load and unload models */
+  bool compile;                          /* may bring models of its own over Braid's protocol, as an admin may */
+  bool train;                            /* may train beside, while no request waits or runs */
+  bool remote;                           /* may use devices from elsewhere that are offered for it (docs/remote.md) */
+  bool any;                              /* whatever the token: the only one, where the file has no tenants */
 } braid_serve_tenant_config;
 
 /* docs/cluster.md */
