@@ -204,6 +204,15 @@ braid_serve_times braid_serve_model_times(braid_serve_model *model, const braid_
   return times;
 }
 
+bool braid_serve_model_is_short(braid_serve_model *model, const braid_serve_request *like, int64_t most_ns) {
+  int64_t batch = model->batched ? braid_serve_model_batch(model, like->rows) : 1;
+  pthread_mutex_lock(&model->lock);
+  const braid_serve_plan *plan = find_plan(model, like, batch);
+  bool is_short = plan && plan->times.runs && plan->times.mean_ns + plan->times.deviation_ns < (double)most_ns;
+  pthread_mutex_unlock(&model->lock);
+  return is_short;
+}
+
 /* --- runs ----------------------------------------------------------------------------------------------------------
  */
 static void refuse_all(braid_serve_request *requests, braid_serve_verdict verdict, const char *why) {

@@ -293,10 +293,10 @@ static bool is_gone(braid_serve_request *request) {
 
 /* --- filling -------------------------------------------------------------------------------------------------------
  */
-static void submit_call(wire_call *call) {
+static void submit_call(wire_call *call, bool here) {
   braid_serve_scheduler *scheduler = call->connection->wire->server->scheduler;
   if (copy_inputs(call))
-    braid_serve_submit(scheduler, call->request);
+    here ? braid_serve_submit_here(scheduler, call->request) : braid_serve_submit(scheduler, call->request);
   else
     end_early(call->request);
 }
@@ -316,7 +316,7 @@ void *braid_wire_filler_main(void *context) {
       braid_serve_refuse(call->request, BRAID_SERVE_CANCELLED, "the launch was cancelled before its inputs were read");
       end_early(call->request);
     } else {
-      submit_call(call);
+      submit_call(call, false);
     }
     pthread_mutex_lock(&wire->lock);
   }
@@ -393,6 +393,8 @@ void braid_wire_launch_message(wire_connection *c, const braid_wire_header *head
   for (size_t i = 0; i < call->copy_count; i++) total += call->copies[i].bytes;
   if (launch->timeout_us) request->deadline_ns = braid_now_ns() + (int64_t)launch->timeout_us * 1000;
   request->priority = launch->priority;
+  bool here = c->wire->alone; /* once for each time that it wakes: others wait to be read */
+  c->wire->alone = false;
   request->done = on_done;
   request->is_gone = is_gone;
   if (!whole)
@@ -400,5 +402,5 @@ void braid_wire_launch_message(wire_connection *c, const braid_wire_header *head
   else if (total > kLong && (!launch->data_bytes || c->body == body)) /* else the data is in a buffer that goes on */
     hand_over(c, call, body);
   else
-    submit_call(call);
+    submit_call(call, here);
 }
