@@ -6,10 +6,9 @@
 #include "serve/serve_check.h"
 #include "serve/server.h"
 
-enum { kBytes = 784 * 4, kOutBytes = 10 * 4, kThreads = 4, kRequests = 300 };
-#define LENET "path: " BRAID_MODELS "/lenet.cfg"
-#define MODELS "models:\n  - {name: lenet, " LENET "}\n  - {name: many, " LENET ", batch_bits: any, max_batch: 4}\n"
-
+enum { kIn = 16, kOut = 4, kOutBytes = kOut * 4, kThreads = 4, kRequests = 300 };
+/* Short also where it is instrumented. */
+static const char kSmall[] = "[net]\nheight=4\nwidth=4\nchannels=1\n[connected]\noutput=4\nactivation=linear\n";
 typedef struct ask {
   pthread_mutex_t lock;
   pthread_cond_t changed;
@@ -37,9 +36,9 @@ static braid_serve_verdict ask_once(braid_server *server, const char *model, boo
   ask a = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
   braid_serve_verdict verdict = braid_serve_begin(server, server->tenants, model, NULL, &request, detail);
   if (verdict != BRAID_SERVE_DONE) return verdict;
-  if (braid_serve_request_input(request, "input", BRAID_F32, 4, (int64_t[]){1, 1, 28, 28}, &tensor) != BRAID_SERVE_DONE)
+  if (braid_serve_request_input(request, "input", BRAID_F32, 4, (int64_t[]){1, 1, 4, 4}, &tensor) != BRAID_SERVE_DONE)
     fail_msg("%s", request->detail);
-  for (int i = 0; i < kBytes / 4; i++) ((float *)tensor->data)[i] = (float)(i % 17) / 17;
+  for (int i = 0; i < kIn; i++) ((float *)tensor->data)[i] = (float)(i % 17) / 17;
   request->context = &a;
   request->done = on_done;
   request->deadline_ns = deadline_ns;
@@ -68,23 +67,36 @@ static bool is_run_here(braid_server *server, const char *model) {
   return here;
 }
 
+/* A daemon of this device, with the small model twice; `many` puts requests together. */
+static braid_server *start_with(const char *device) {
+  char config[1024], path[128];
+  snprintf(path, sizeof path, "%s/small.cfg", folder);
+  FILE *file = fopen(path, "w");
+  assert_non_null(file);
+  fputs(kSmall, file);
+  fclose(file);
+  snprintf(config, sizeof config,
+           "devices:\n  - {name: cpu, %s}\nmodels:\n  - {name: small, path: %s}\n"
+           "  - {name: many, path: %s, batch_bits: any, max_batch: 4}\n",
+           device, path, path);
+  return serve_start(config);
+}
+
 static void test_where(void **state) {
   (void)state;
   bool here;
-  braid_server *server = serve_start("devices:\n  - {name: cpu, threads: 1}\n" MODELS);
-  assert_int_equal(ask_once(server, "lenet", false, 0, &here), BRAID_SERVE_DONE);
+  braid_server *server = start_with("threads: 1");
+  assert_int_equal(ask_once(server, "small", false, 0, &here), BRAID_SERVE_DONE);
   assert_false(here);
-  assert_true(is_run_here(server, "lenet"));
+  assert_true(is_run_here(server, "small"));
   assert_false(is_run_here(server, "many")); /* its requests share runs */
-  assert_int_not_equal(ask_once(server, "lenet", true, braid_now_ns() + 1, &here), BRAID_SERVE_DONE);
-  assert_int_equal(ask_once(server, "lenet", true, braid_now_ns() + INT64_C(5000000000), &here), BRAID_SERVE_DONE);
+  assert_int_not_equal(ask_once(server, "small", true, braid_now_ns() + 1, &here), BRAID_SERVE_DONE);
+  assert_int_equal(ask_once(server, "small", true, braid_now_ns() + INT64_C(5000000000), &here), BRAID_SERVE_DONE);
   braid_server_destroy(server, 0);
   static const char *const kOthers[] = {"threads: 2", "threads: 1, instances: 2"};
   for (size_t i = 0; i < sizeof kOthers / sizeof *kOthers; i++) {
-    char config[1024];
-    snprintf(config, sizeof config, "devices:\n  - {name: cpu, %s}\n" MODELS, kOthers[i]);
-    server = serve_start(config);
-    assert_false(is_run_here(server, "lenet"));
+    server = start_with(kOthers[i]);
+    assert_false(is_run_here(server, "small"));
     braid_server_destroy(server, 0);
   }
 }
@@ -99,7 +111,7 @@ static void *ask_many(void *context) {
   asker *a = context;
   bool here;
   for (int i = 0; i < kRequests; i++) {
-    braid_serve_verdict verdict = ask_once(a->server, "lenet", a->here, 0, &here);
+    braid_serve_verdict verdict = ask_once(a->server, "small", a->here, 0, &here);
     a->done += verdict == BRAID_SERVE_DONE;
     a->refused += verdict == BRAID_SERVE_UNAVAILABLE;
   }
@@ -111,8 +123,8 @@ static void ask_together(bool ends) {
   pthread_t threads[kThreads];
   int done = 0, refused = 0;
   bool here;
-  braid_server *server = serve_start("devices:\n  - {name: cpu, threads: 1}\n" MODELS);
-  assert_int_equal(ask_once(server, "lenet", false, 0, &here), BRAID_SERVE_DONE);
+  braid_server *server = start_with("threads: 1");
+  assert_int_equal(ask_once(server, "small", false, 0, &here), BRAID_SERVE_DONE);
   for (int i = 0; i < kThreads; i++) {
     askers[i] = (asker){.server = server, .here = i % 2 == 0};
     assert_int_equal(pthread_create(&threads[i], NULL, ask_many, &askers[i]), 0);
