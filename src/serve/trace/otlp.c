@@ -1,4 +1,4 @@
-/* Records as spans, in OTLP's JSON (opentelemetry-proto, docs/specification.md): ids in hexadecimal, 64-bit numbers as
+/* Records as spans, in OTLP's JSON (opentelemetry-proto): ids in hexadecimal, 64-bit numbers as
  * texts. Names of attributes are OpenTelemetry's where it has some, else begin with braid. */
 #include <math.h>
 #include <string.h>
