@@ -33,7 +33,7 @@ static inline bool skip_is_required(const char *need) {
   return false;
 }
 
-/* `need` is a word: opencl, data, peers (PyTorch, ONNX Runtime), locale, device, cpu, system, mpi, etcd. The reason is
+/* `need` is a word: opencl, data, peers (PyTorch, ONNX Runtime), locale, device, cpu, system, mpi, etcd, curl. The reason is
  * printf's format. */
 #define skip_test(need, ...)                                                                                           \
   do {                                                                                                                 \
