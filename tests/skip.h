@@ -33,8 +33,8 @@ static inline bool skip_is_required(const char *need) {
   return false;
 }
 
-/* `need` is a word: opencl, data, peers (PyTorch, ONNX Runtime), locale, device, cpu, system, mpi, etcd, curl. The reason is
- * printf's format. */
+/* `need` is a word: opencl, data, peers (PyTorch, ONNX Runtime), locale, device, cpu, system, mpi, etcd, curl. The
+ * reason is printf's format. */
 #define skip_test(need, ...)                                                                                           \
   do {                                                                                                                 \
     if (!skip_counts) fail_msg("main must call skip_run_group_tests");                                                 \
