@@ -55,7 +55,7 @@ async def measure(args, port, folder, server):
     alone.wait()
     print(f"capacity {capacity:.0f} requests/s; {len(times)} requests at {args.load:.0%} of it; training alone uses {full:.2f} CPUs")
     tenant = ["--tenant", "unix:" + os.path.join(folder, "b.sock")]
-    for name, more in (("no training", None), ("--tenant", tenant), ("no training", None), ("--tenant --threads 1", [*tenant, "--threads", "1"]),
+    for name, more in (("no training", None), ("--tenant", tenant), ("no training", None), ("--tenant, all CPUs", [*tenant, "--threads", str(os.cpu_count())]),
                        ("no training", None), ("--idle", ["--idle"]), ("no training", None), ("braid train", [])):
         trainer = train(args, folder, *more) if more is not None else None
         await asyncio.sleep(4 if trainer else 0)

@@ -29,8 +29,19 @@ enum {
   KEY_BATCH,
   KEY_AUTHORITY,
   KEY_CERTIFICATE,
-  KEY_PRIVATE
+  KEY_PRIVATE,
+  KEY_CORES
 };
+
+/* [DEVICE=]N */
+static void parse_cores(call_options *o, struct argp_state *state, const char *argument) {
+  const char *equals = strrchr(argument, '=');
+  size_t length = equals ? (size_t)(equals - argument) : 0;
+  if (length >= sizeof o->cores_device || (equals && !length))
+    argp_error(state, "--cores: \"%s\" is not [DEVICE=]N", argument);
+  snprintf(o->cores_device, sizeof o->cores_device, "%.*s", (int)length, argument);
+  o->cores = (uint32_t)cli_integer(state, "--cores", equals ? equals + 1 : argument, 1, 4096);
+}
 
 static error_t parse(int key, char *argument, struct argp_state *state) {
   call_options *o = state->input;
@@ -74,6 +85,9 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
   case KEY_PRIVATE:
     o->key = argument;
     return 0;
+  case KEY_CORES:
+    parse_cores(o, state, argument);
+    return 0;
   case KEY_INLINE:
     o->in_line = true;
     return 0;
@@ -87,9 +101,9 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
   case ARGP_KEY_END:
     if (!o->address) argp_error(state, "an address is expected: unix:PATH, HOST:PORT or tls:HOST:PORT");
     if (!o->model && !o->list) argp_error(state, "a model is expected, or --list");
-    if (o->list && (o->inputs.count || o->outputs.count || o->repeat || o->compile))
+    if (o->list && (o->inputs.count || o->outputs.count || o->repeat || o->compile || o->cores))
       argp_error(state, "--list launches nothing");
-    if (o->batch && (o->list || o->repeat || o->compile || o->in_line))
+    if (o->batch && (o->list || o->repeat || o->compile || o->in_line || o->cores))
       argp_error(state, "--batch goes with inputs and outputs of a daemon's model alone");
     if (o->common.json && cli_call_writes_output(o))
       argp_error(state, "--output - cannot be combined with --json: both use standard output");
@@ -117,6 +131,10 @@ static const struct argp_option options[] = {
      "ADDRESS,ADDRESS...; what a lost one had goes to the others; the outputs are put together in order",
      2},
     {"inline", KEY_INLINE, NULL, 0, "With --repeat: send arrays over the socket where memory could be shared", 2},
+    {"cores", KEY_CORES, "[DEVICE=]N", 0,
+     "For the time of the call N cores of a public card, or N instances of another device, are the tenant's alone; "
+     "DEVICE is the daemon's name for it (default: its first)",
+     2},
     {"compile", KEY_COMPILE, NULL, 0, "MODEL is an ONNX file that the daemon compiles for this call", 2},
     {"timeout", KEY_TIMEOUT, "SECONDS", 0, "How long to wait for the connection and for an answer (default 60)", 2},
     {0}};

@@ -14,6 +14,8 @@ typedef struct call_options {
   bool list, in_line, compile;
   int64_t deadline_us, timeout_ms;
   int priority, repeat;
+  uint32_t cores; /* asked for, of cores_device ("": the first), for the time of the call; 0: none */
+  char cores_device[128];
   int64_t batch; /* rows of a launch, spread over daemons; 0: one launch */
 } call_options;
 
@@ -29,6 +31,7 @@ typedef struct cli_call_state {
   double *times;           /* of repeated ones, in milliseconds, sorted */
   int runs;
   bool shared;
+  braid_client_cores cores;   /* held until the connection ends */
   double calls_per_inference; /* of the repeated ones */
 } cli_call_state;
 

@@ -308,6 +308,7 @@ static braid_status show(const call_options *o, const launch *l) {
     cli_json_integer(json, "waited_us", (int64_t)times.waited_ns / 1000);
     cli_json_integer(json, "ran_us", (int64_t)times.ran_ns / 1000);
     cli_json_integer(json, "batch", (int64_t)times.batch);
+    if (o->cores) cli_json_integer(json, "cores", l->cores.granted);
     cli_json_array(json, "outputs");
   }
   for (size_t i = 0; i < count && status == BRAID_OK; i++) status = cli_call_show_output(file, json, &outputs[i]);
@@ -319,14 +320,26 @@ static braid_status show(const call_options *o, const launch *l) {
   return status;
 }
 
+/* They go back when the connection ends. */
+static braid_status ask_for_cores(const call_options *o, launch *l) {
+  if (!o->cores) return BRAID_OK;
+  const char *device = o->cores_device[0] ? o->cores_device : NULL;
+  braid_status status = cli_call_status(braid_client_request_cores(l->client, device, o->cores, &l->cores));
+  if (status == BRAID_OK && l->cores.note[0]) braid_log_write(cli_log(), BRAID_LOG_INFO, "%s", l->cores.note);
+  return status;
+}
+
 braid_status cli_call_launch(const call_options *o, braid_client *client) {
   launch l = {.client = client};
-  braid_status status = cli_call_find_model(o, &l);
+  braid_status status = ask_for_cores(o, &l);
+  if (status == BRAID_OK) status = cli_call_find_model(o, &l);
   for (size_t i = 0; i < o->inputs.count && status == BRAID_OK; i++)
     status = cli_call_read_input(&l, o->inputs.names[i], o->inputs.values[i]);
   l.options.inputs = l.inputs;
   l.options.deadline_us = o->deadline_us;
   l.options.priority = o->priority;
+  l.options.traceparent = getenv("TRACEPARENT"); /* of the environment, as OpenTelemetry says for commands */
+  l.options.tracestate = getenv("TRACESTATE");
   if (status == BRAID_OK) status = launch_once(&l);
   if (status == BRAID_OK && o->repeat) status = repeat(o, &l);
   size_t count = 0;

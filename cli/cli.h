@@ -132,6 +132,7 @@ braid_status cli_no_memory(void);
 int cli_fail_text(const cli_common *common, const char *command, int code, const char *format, ...) BRAID_PRINTF(4, 5);
 void cli_start_log(const cli_common *common);
 void cli_mute_log(void);
+void cli_log_inform(void);      /* what is no warning is shown too: of a daemon, whose log is read later */
 const braid_log *cli_log(void); /* silent until the log is started */
 /* Prints {"error": {"status": ..., "detail": ...}} on standard output. */
 void cli_print_error_json(const char *kind, const char *detail);

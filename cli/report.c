@@ -87,16 +87,21 @@ int cli_fail_text(const cli_common *common, const char *command, int code, const
   return code;
 }
 
+static braid_log command_log;
+static bool log_informs; /* without --verbose too */
+
 static void print_log(void *context, braid_log_level level, const char *message) {
   const cli_common *common = context;
-  if (level > BRAID_LOG_WARNING && !common->verbose) return;
+  if (level > (log_informs ? BRAID_LOG_INFO : BRAID_LOG_WARNING) && !common->verbose) return;
   clear_line();
   fprintf(stderr, "braid: %s", level == BRAID_LOG_WARNING ? "warning: " : "");
   cli_print_escaped(stderr, message);
   fputc('\n', stderr);
 }
 
-static braid_log command_log;
+void cli_log_inform(void) {
+  log_informs = true;
+}
 
 void cli_start_log(const cli_common *common) {
   command_log = (braid_log){print_log, (void *)(uintptr_t)common};

@@ -321,6 +321,23 @@ static void yield_cpus(void) {
                     strerror(errno));
 }
 
+/* How many CPUs training takes beside a daemon: one is left, whose caches no training has been through, and where what
+ * comes next begins at once. 0: as many as there are. */
+static int leave_one_cpu(braid_registry *registry) {
+  enum { MOST = 64 };
+  braid_device_info infos[MOST];
+  size_t count = 0;
+  if (braid_registry_devices(registry, infos, MOST, &count) != BRAID_OK) return 0;
+  for (size_t i = 0; i < count && i < MOST; i++) {
+    int cpus = (int)infos[i].compute_units;
+    if (strcmp(infos[i].name, "cpu") != 0 || cpus < 2) continue;
+    braid_log_write(cli_log(), BRAID_LOG_INFO,
+                    "trains on %d of %d CPUs: one is left to the daemon; --threads takes more", cpus - 1, cpus);
+    return cpus - 1;
+  }
+  return 0;
+}
+
 int cli_train(int argc, char **argv) {
   train_options o = {.data = NULL};
   braid_train_options_init(&o.train);
@@ -336,6 +353,7 @@ int cli_train(int argc, char **argv) {
   braid_status status = cli_join_processes(&o.group);
   if (status == BRAID_OK && o.tenant) status = cli_tenant_begin(o.tenant, o.token);
   if (status == BRAID_OK) status = cli_open_registry(&o.place);
+  if (status == BRAID_OK && o.tenant && !o.train.threads) o.train.threads = leave_one_cpu(o.place.registry);
   if (status == BRAID_OK && o.group) braid_registry_set_group(o.place.registry, o.group);
   if (status == BRAID_OK) status = cli_check_batch(&o.place, o.train.batch);
   if (status == BRAID_OK) status = cli_own_devices(o.place.registry, o.place.devices, &o.own_devices);

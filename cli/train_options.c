@@ -115,7 +115,7 @@ static const struct argp_option table[] = {
      1},
     {"tenant", KEY_TENANT, "ADDRESS", 0,
      "Train as a tenant of the daemon at ADDRESS, unix:PATH: compute only while no request waits or runs there, and as "
-     "--idle says (docs/serving.md)",
+     "--idle says, on all CPUs but one unless --threads says how many (docs/serving.md)",
      1},
     {"token", KEY_TOKEN, "TOKEN", 0,
      "With --tenant: the tenant's (default: BRAID_TOKEN of the environment, which others do not see)", 1},

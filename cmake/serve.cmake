@@ -7,13 +7,14 @@ if(NOT MICROHTTPD_FOUND OR NOT JANSSON_FOUND OR BRAID_STATIC OR CMAKE_CROSSCOMPI
   return()
 endif()
 file(GLOB_RECURSE BRAID_SERVE_SOURCES CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/serve/*.c)
-list(FILTER BRAID_SERVE_SOURCES EXCLUDE REGEX "_(test|bench|fuzz)\\.c$|/serve/(grpc/.*|cluster/.*|bulk/ucx/.*|wire/wire_format)\\.c$")
+list(FILTER BRAID_SERVE_SOURCES EXCLUDE REGEX "_(test|bench|fuzz)\\.c$|/serve/(grpc/.*|cluster/.*|bulk/ucx/.*|trace/(post|without_post)|wire/wire_format)\\.c$")
 list(REMOVE_ITEM BRAID_SERVE_SOURCES ${BRAID_SERVE_POLICIES}) # the library has them
 braid_embed(${CMAKE_BINARY_DIR}/generated/serve_page.c braid_serve_page braid_serve_file serve/http/page.h ""
   ${CMAKE_SOURCE_DIR}/src/serve/http/page.html)
 list(APPEND BRAID_SERVE_SOURCES ${CMAKE_BINARY_DIR}/generated/serve_page.c)
 set(BRAID_SERVE_LIBRARIES PkgConfig::MICROHTTPD PkgConfig::JANSSON)
 include(cmake/grpc.cmake)
+include(cmake/trace.cmake)
 include(cmake/cluster.cmake)
 add_library(braid_serve OBJECT ${BRAID_SERVE_SOURCES})
 target_include_directories(braid_serve PRIVATE include src ${CMAKE_BINARY_DIR}/generated)

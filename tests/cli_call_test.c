@@ -19,7 +19,8 @@ static void make_input(void) {
 }
 
 static void start_daemon(void) {
-  static const char kConfig[] = "models:\n  - {name: lenet, path: " BRAID_MODELS "/lenet.cfg}\n"
+  static const char kConfig[] = "devices:\n  - {name: cpu}\n  - {name: wide, threads: 1, instances: 4}\nmodels:\n  - "
+                                "{name: lenet, path: " BRAID_MODELS "/lenet.cfg}\n"
                                 "  - {name: lazy, path: " BRAID_MODELS "/lenet.cfg, lazy: true}\n"
                                 "tenants:\n  - {name: ann, token: secret, admin: true}\n"
                                 "  - {name: night, token: dark, train: true}\n";
@@ -59,6 +60,19 @@ static void expect_code(const char *line, int code, const char *text) {
   if (o.code != code) fail_msg("braid %s: code %d, not %d: %s", line, o.code, code, o.err);
   expect_text(strstr(line, "--json") ? o.out : o.err, text);
   discard(&o);
+}
+
+/* Instances of a device for the time of the call; then others may have them. */
+static void test_cores(void **state) {
+  (void)state;
+  for (int i = 0; i < 2; i++)
+    expect_code("call unix:$/b.sock lenet --token secret --cores wide=2 --input $/x.npy --json", 0, "\"cores\":2");
+  expect_code("call unix:$/b.sock lenet --token secret --cores wide=2 --input $/x.npy --verbose", 0, "wide");
+  expect_code("call unix:$/b.sock lenet --token secret --cores wide=3 --input $/x.npy", 1, "share");
+  expect_code("call unix:$/b.sock lenet --token secret --cores gpu=1 --input $/x.npy", 2, "gpu");
+  expect_code("call unix:$/b.sock lenet --token secret --cores 0 --input $/x.npy", 2, "--cores");
+  expect_code("call unix:$/b.sock lenet --token secret --cores =1 --input $/x.npy", 2, "[DEVICE=]N");
+  expect_code("call unix:$/b.sock --list --token secret --cores 1", 2, "launches nothing");
 }
 
 static void test_same_bits_as_run(void **state) {
@@ -136,13 +150,16 @@ static void test_training_tenant(void **state) {
   outcome o = run("train " TRAINED " --out $/alone");
   assert_int_equal(o.code, 0);
   discard(&o);
-  pid_t training = start("train " TRAINED " --tenant unix:$/b.sock --token dark --out $/tenant", "/dev/null",
+  pid_t training = start("train " TRAINED " --tenant unix:$/b.sock --token dark --out $/tenant --verbose", "/dev/null",
                          in_folder("train.out"), in_folder("train.err"));
   for (int i = 0; i < 5; i++) {
     o = run_quietly("call unix:$/b.sock lenet --token secret --input $/x.npy --repeat 100");
     discard(&o);
   }
   assert_int_equal(await(training), 0);
+  char *said = get_file(in_folder("train.err"), NULL);
+  if (sysconf(_SC_NPROCESSORS_ONLN) > 1) expect_text(said, "one is left to the daemon");
+  free(said);
   size_t alone_bytes, tenant_bytes;
   char *alone = get_file(in_folder("alone/model.onnx"), &alone_bytes);
   char *tenant = get_file(in_folder("tenant/model.onnx"), &tenant_bytes);
@@ -354,6 +371,7 @@ static void test_tls(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_cores),
       cmocka_unit_test(test_same_bits_as_run),
       cmocka_unit_test(test_repeat),
       cmocka_unit_test(test_list),

@@ -164,6 +164,29 @@ static void test_killed(void **state) {
   start_daemon();
 }
 
+/* A suite whose device is lost says so and ends, in place of failing hundreds of cases one by one. */
+static void test_check_ends(void **state) {
+  (void)state;
+  pid_t child =
+      start("devices --check remote:unix:$/b.sock/cpu", "/dev/null", in_folder("check.out"), in_folder("err"));
+  size_t said = 0;
+  for (int i = 0; i < 1000 && !said; i++) { /* until it is at work */
+    nap(0.02);
+    free(get_file(in_folder("check.out"), &said));
+  }
+  kill_daemon();
+  int code = await(child);
+  char *err = get_file(in_folder("err"), NULL), *out = get_file(in_folder("check.out"), NULL);
+  assert_int_not_equal(code, 0);
+  expect_text(err, "is lost, and no further case is run");
+  size_t failed = 0;
+  for (const char *at = out; (at = strstr(at, "FAIL ")); at++) failed++;
+  assert_in_range(failed, 1, 40); /* those that were under way side by side */
+  free(err);
+  free(out);
+  start_daemon();
+}
+
 /* A training whose daemon is killed again and again has its checkpoints, and ends as one that nothing disturbed. */
 static void test_training_goes_on(void **state) {
   (void)state;
@@ -199,6 +222,7 @@ int main(void) {
       cmocka_unit_test(test_conformance),
       cmocka_unit_test(test_bench_and_refusals),
       cmocka_unit_test(test_killed),
+      cmocka_unit_test(test_check_ends),
       cmocka_unit_test(test_training_goes_on),
   };
   return cmocka_run_group_tests(tests, set_up, tear_down);

@@ -33,7 +33,7 @@ static inline bool skip_is_required(const char *need) {
   return false;
 }
 
-/* `need` is a word: opencl, data, peers (PyTorch, ONNX Runtime), locale, device, cpu, system, mpi, etcd, speed
+/* `need` is a word: opencl, data, peers (PyTorch, ONNX Runtime), locale, device, cpu, system, mpi, etcd, curl, speed
  * (slow.h). The reason is printf's format. */
 #define skip_test(need, ...)                                                                                           \
   do {                                                                                                                 \

@@ -110,7 +110,8 @@ static void report_models(braid_server *server) {
   char note[512];
   for (size_t i = 0; braid_server_model(server, i, &name, &loaded, note, sizeof note); i++)
     if (note[0])
-      braid_log_write(cli_log(), BRAID_LOG_WARNING, "model %s%s: %s", name, loaded ? "" : " could not be loaded", note);
+      braid_log_write(cli_log(), loaded ? BRAID_LOG_INFO : BRAID_LOG_WARNING, "model %s%s: %s", name,
+                      loaded ? "" : " could not be loaded", note);
 }
 
 /* Of --check: what was found. */
@@ -164,12 +165,13 @@ static void report_places(const arguments *args, const braid_server *server) {
   if (grpc) used += snprintf(text + used, sizeof text - (size_t)used, ", gRPC on %d", grpc);
   if (wire) used += snprintf(text + used, sizeof text - (size_t)used, ", Braid's protocol on %d", wire);
   if (path) snprintf(text + used, sizeof text - (size_t)used, ", on %s", path);
-  braid_log_write(cli_log(), BRAID_LOG_WARNING, "%s", text);
+  braid_log_write(cli_log(), BRAID_LOG_INFO, "%s", text);
 }
 
 int cli_serve(int argc, char **argv) {
   arguments args = {.grace_s = 10};
   cli_parse(&argp, argc, argv, &args);
+  cli_log_inform();
   args.options.log = cli_log();
   args.options.trial = args.check;
   cli_catch_interrupt();

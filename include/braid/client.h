@@ -212,6 +212,9 @@ typedef struct braid_client_launch_options {
   size_t input_count, output_count;
   int64_t deadline_us; /* from the arrival at the daemon; 0: the model's, or none */
   int priority;        /* 1 to 9; 0: the tenant's */
+  /* W3C trace context of whoever asks, as the HTTP headers of these names; NULL: none. What breaks its rules, or is
+   * longer than 127 and 512 bytes, is left out, and so are both towards a daemon that does not know of them. */
+  const char *traceparent, *tracestate;
 } braid_client_launch_options;
 
 /* A launch under way or ended; used by one thread at a time. */

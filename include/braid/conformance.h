@@ -32,7 +32,7 @@ typedef void braid_check_report(void *context, const char *name, braid_case_resu
 
 /* Runs the suite. `report` is called once per case: for each function and rule of the contract, for each kernel, and,
  * as UNSUPPORTED, for each op without a kernel. `options` may be NULL. Returns a failure only if the suite cannot run,
- * or is cancelled. */
+ * is cancelled, or the device is lost (DEVICE_LOST), which ends it. */
 BRAID_API BRAID_MUST_CHECK braid_status braid_device_conformance(braid_device *device,
                                                                  const braid_check_options *options,
                                                                  braid_check_report *report, void *context,

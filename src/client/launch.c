@@ -21,6 +21,15 @@ struct braid_client_call {
 
 /* --- the message ---------------------------------------------------------------------------------------------------
  */
+static void fill_trace(braid_client *client, const braid_client_launch_options *from) {
+  braid_wire_launch *launch = &client->launch;
+  const char *parent = from->traceparent ? from->traceparent : "", *state = from->tracestate ? from->tracestate : "";
+  bool taken = client->welcome.rights & BRAID_WIRE_TAKES_TRACE && strlen(parent) < sizeof launch->traceparent;
+  snprintf(launch->traceparent, sizeof launch->traceparent, "%.127s", taken ? parent : "");
+  snprintf(launch->tracestate, sizeof launch->tracestate, "%.512s",
+           taken && strlen(state) < sizeof launch->tracestate ? state : "");
+}
+
 static braid_client_status fill_launch(braid_client *client, const braid_client_launch_options *from,
                                        struct iovec *parts, size_t *part_count) {
   braid_wire_launch *launch = &client->launch;
@@ -36,6 +45,7 @@ static braid_client_status fill_launch(braid_client *client, const braid_client_
   launch->compiled = from->compiled;
   launch->timeout_us = (uint64_t)from->deadline_us;
   launch->priority = (uint8_t)from->priority;
+  fill_trace(client, from);
   launch->input_count = from->input_count;
   launch->output_count = from->output_count;
   braid_client_status status = BRAID_CLIENT_OK;

@@ -26,7 +26,7 @@ bool braid_suite_pass_over(braid_suite *suite, char *detail, const char *format,
 }
 
 bool braid_suite_over(const braid_suite *suite) {
-  return suite->stopped || suite->cancelled(suite->context);
+  return suite->stopped || suite->lost || suite->cancelled(suite->context);
 }
 
 bool braid_suite_wants(const braid_suite *suite, const char *name) {
@@ -36,6 +36,8 @@ bool braid_suite_wants(const braid_suite *suite, const char *name) {
 void braid_suite_tell(braid_suite *suite, const char *name, braid_suite_result result, const char *detail) {
   suite->counts[result]++;
   suite->report(suite->context, name, result, detail);
+  if (result == BRAID_SUITE_FAILED && suite->backend->status)
+    suite->lost |= suite->backend->status(suite->self) == BRAID_DEVICE_LOST;
 }
 
 void braid_suite_case(braid_suite *suite, const char *name, bool (*run)(braid_suite *suite, char *detail)) {
@@ -203,6 +205,11 @@ braid_status braid_suite_run(braid_suite *suite) {
                      "not run: what a task may still touch cannot be freed");
     return BRAID_OK;
   }
+  char why[kSuiteDetail] = "";
+  if (suite->lost && suite->backend->status(suite->self) == BRAID_DEVICE_LOST) /* once more, for its sentence */
+    snprintf(why, sizeof why, "%s", braid_error_detail());
   for (int i = 0; i < 2; i++) braid_queue_close(&suite->queues[i]);
+  if (suite->lost)
+    return braid_fail(BRAID_DEVICE_LOST, "device %s is lost, and no further case is run: %s", suite->info->name, why);
   return status == BRAID_OK ? BRAID_OK : braid_fail_prefix(status, "device %s: no second queue", suite->info->name);
 }

@@ -26,10 +26,11 @@ typedef struct braid_suite {
   braid_queue queues[2], *queue, *second; /* the same if the device has one queue */
   size_t counts[BRAID_SUITE_NOT_CLAIMED + 1];
   bool stopped; /* a task did not end: the memory that it may still access is not freed, and no further case is run */
+  bool lost;    /* the device says so, since a case that failed: no further case is run */
   bool passed_over;
 } braid_suite;
 
-/* Fails only if no queue can be created; all other failures are reported. */
+/* Fails only if no queue can be created, or the device is lost; all other failures are reported. */
 BRAID_MUST_CHECK braid_status braid_suite_run(braid_suite *suite);
 
 /* --- for cases -----------------------------------------------------------------------------------------------------

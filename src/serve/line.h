@@ -35,6 +35,7 @@ typedef struct braid_serve_line {
   int64_t free_ns[BRAID_SERVE_INSTANCES];                    /* when an instance is expected to be free; 0: it is */
   double busy_ns;                                            /* of late, decaying by half each second */
   int64_t busy_at_ns;
+  bool lent; /* the only instance: whoever submitted a request runs it */
   braid_serve_margin margin;
   braid_serve_load load;
 } braid_serve_line;

@@ -116,6 +116,8 @@ braid_serve_verdict braid_serve_model_check(braid_serve_model *model, braid_serv
 braid_serve_verdict braid_serve_plan_get(braid_serve_model *model, braid_serve_request *request, int64_t batch,
                                          braid_serve_plan **out);
 void braid_serve_plan_drop(braid_serve_model *model, braid_serve_plan *plan);
+/* Whether runs of such requests have been measured, and took less than `most_ns`. */
+bool braid_serve_model_is_short(braid_serve_model *model, const braid_serve_request *like, int64_t most_ns);
 /* What a run of `rows` rows of the request's shapes takes, as measured; zeros where there was none. */
 braid_serve_times braid_serve_model_times(braid_serve_model *model, const braid_serve_request *like, int64_t rows);
 /* The smallest batch that holds the rows. */

@@ -8,6 +8,7 @@
 #include "serve/model_parts.h"
 #include "serve/serving_policy.h"
 #include "serve/tenant.h"
+#include "serve/trace/tracer.h"
 
 enum { kWatched = 20000000, kSlice = 5000000 }; /* runs that take longer are watched, at these intervals; nanoseconds */
 
@@ -203,6 +204,15 @@ braid_serve_times braid_serve_model_times(braid_serve_model *model, const braid_
   return times;
 }
 
+bool braid_serve_model_is_short(braid_serve_model *model, const braid_serve_request *like, int64_t most_ns) {
+  int64_t batch = model->batched ? braid_serve_model_batch(model, like->rows) : 1;
+  pthread_mutex_lock(&model->lock);
+  const braid_serve_plan *plan = find_plan(model, like, batch);
+  bool is_short = plan && plan->times.runs && plan->times.mean_ns + plan->times.deviation_ns < (double)most_ns;
+  pthread_mutex_unlock(&model->lock);
+  return is_short;
+}
+
 /* --- runs ----------------------------------------------------------------------------------------------------------
  */
 static void refuse_all(braid_serve_request *requests, braid_serve_verdict verdict, const char *why) {
@@ -326,6 +336,7 @@ static braid_status run_once(braid_serve_model *model, braid_serve_plan *plan, s
                                 : braid_execution_run(execution, inputs, outputs);
   if (status != BRAID_OK) return status;
   int64_t took = braid_now_ns() - began;
+  braid_serve_trace_device(requests, began, began + took);
   pthread_mutex_lock(&model->lock);
   braid_serve_plan_measure(plan, (double)took);
   pthread_mutex_unlock(&model->lock);

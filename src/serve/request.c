@@ -55,6 +55,7 @@ void braid_serve_request_destroy(braid_serve_request *request) {
   if (!request) return;
   for (size_t i = 0; i < request->input_count; i++) braid_free(NULL, request->inputs[i].data);
   for (size_t i = 0; i < request->output_count; i++) braid_free(NULL, request->outputs[i].data);
+  braid_free(NULL, request->trace);
   braid_serve_tenant_return(request->tenant, request->bytes);
   braid_serve_model_release(request->model);
   braid_free(NULL, request);

@@ -15,6 +15,7 @@
 
 typedef struct braid_serve_model braid_serve_model;
 typedef struct braid_serve_tenant braid_serve_tenant;
+typedef struct braid_serve_trace braid_serve_trace; /* trace/tracer.h */
 
 enum { BRAID_SERVE_DETAIL = 512, BRAID_SERVE_PORTS = 64, BRAID_SERVE_NAME = 128 };
 
@@ -47,6 +48,7 @@ typedef struct braid_serve_tensor {
 /* Why a request ran when it did. */
 typedef struct braid_serve_why {
   size_t waiting;     /* requests, this among them */
+  size_t instance;    /* of the device */
   size_t together;    /* requests of its run; 0: it did not run */
   int64_t rows;       /* of its run */
   int rank;           /* its priority */
@@ -76,6 +78,7 @@ typedef struct braid_serve_request {
   void (*done)(struct braid_serve_request *request);    /* by a thread of the scheduler; short, must not wait */
   bool (*is_gone)(struct braid_serve_request *request); /* whether the client has gone; NULL: not known */
   void *context;                                        /* the front end's */
+  braid_serve_trace *trace;                             /* its place in a trace, owned; NULL: it has none */
   /* --- set by the scheduler --- */
   braid_serve_verdict verdict;
   char detail[BRAID_SERVE_DETAIL];

@@ -30,6 +30,7 @@ struct braid_serve_scheduler {
   braid_thread sweeper;
   bool sweeps;                     /* its thread is there */
   uint32_t awake;                  /* atomic, a futex: the sweeper is, or is to be */
+  braid_serve_tracer *tracer;      /* NULL: none */
   braid_serve_forwarder forwarder; /* set before the first request comes */
 };
 
@@ -61,6 +62,7 @@ static void request_end(braid_serve_scheduler *scheduler, braid_serve_request *r
   braid_serve_tenant_leave(request->tenant, request, device_ns, request->model->device->config->run_watts);
   count_statistics(request);
   braid_serve_decisions_note(scheduler->decisions, request);
+  braid_serve_trace_end(scheduler->tracer, request);
   request->done(request);
 }
 
@@ -94,56 +96,16 @@ static void wake_sweeper(braid_serve_scheduler *scheduler) {
   if (!__atomic_exchange_n(&scheduler->awake, 1, __ATOMIC_SEQ_CST)) braid_futex_wake_all(&scheduler->awake);
 }
 
-static braid_serve_verdict enqueue(braid_serve_scheduler *scheduler, braid_serve_request *request) {
-  braid_serve_line *l = line_of(scheduler, request);
-  pthread_mutex_lock(&l->lock);
-  braid_serve_verdict verdict = __atomic_load_n(&scheduler->closed, __ATOMIC_ACQUIRE)
-                                    ? braid_serve_refuse(request, BRAID_SERVE_UNAVAILABLE, "the daemon stops")
-                                    : braid_serve_line_add(l, request);
-  bool busy = l->count > 1 || l->holds || l->load.running >= (int64_t)l->device->instance_count ||
-              braid_serve_supply_has_cap(scheduler->supply);
-  bool stays = verdict == BRAID_SERVE_DONE && request->deadline_ns && busy;
-  if (verdict == BRAID_SERVE_DONE && l->holds)
-    pthread_cond_broadcast(&l->changed); /* not any thread may run it */
-  else if (verdict == BRAID_SERVE_DONE)
-    pthread_cond_signal(&l->changed);
-  pthread_mutex_unlock(&l->lock);
-  if (stays) wake_sweeper(scheduler); /* the request is its runner's by now */
-  return verdict;
-}
-
-void braid_serve_submit(braid_serve_scheduler *scheduler, braid_serve_request *request) {
-  request->arrived_ns = braid_now_ns();
-  if (!request->model->remote) braid_serve_harvest_enter(scheduler->harvest);
-  if (!request->deadline_ns && request->model->config->deadline_ms > 0)
-    request->deadline_ns = request->arrived_ns + (int64_t)(request->model->config->deadline_ms * 1e6);
-  request->due_ns = request->deadline_ns ? request->deadline_ns : request->arrived_ns + kPatience;
-  braid_serve_verdict verdict = braid_serve_model_check(request->model, request);
-  if (verdict == BRAID_SERVE_DONE) verdict = braid_serve_tenant_enter(request->tenant, request);
-  if (request->model->remote) {
-    if (verdict == BRAID_SERVE_DONE)
-      scheduler->forwarder.take(scheduler->forwarder.context, request);
-    else
-      request_end(scheduler, request, 0);
-    return;
-  }
-  if (verdict == BRAID_SERVE_DONE) verdict = enqueue(scheduler, request);
-  if (verdict != BRAID_SERVE_DONE) request_finish(scheduler, request, 0);
-}
-
 void braid_serve_scheduler_set_forwarder(braid_serve_scheduler *scheduler, const braid_serve_forwarder *forwarder) {
   scheduler->forwarder = *forwarder;
 }
 
-void braid_serve_finish(braid_serve_scheduler *scheduler, braid_serve_request *request) {
-  request_end(scheduler, request, 0);
+void braid_serve_scheduler_set_tracer(braid_serve_scheduler *scheduler, braid_serve_tracer *tracer) {
+  scheduler->tracer = tracer;
 }
 
-void braid_serve_resubmit(braid_serve_scheduler *scheduler, braid_serve_request *request) {
-  braid_serve_harvest_enter(scheduler->harvest);
-  braid_serve_verdict verdict = braid_serve_model_check(request->model, request);
-  if (verdict == BRAID_SERVE_DONE) verdict = enqueue(scheduler, request);
-  if (verdict != BRAID_SERVE_DONE) request_finish(scheduler, request, 0);
+void braid_serve_finish(braid_serve_scheduler *scheduler, braid_serve_request *request) {
+  request_end(scheduler, request, 0);
 }
 
 /* --- runs ----------------------------------------------------------------------------------------------------------
@@ -227,6 +189,7 @@ static braid_serve_request *begin_run(worker *w, int64_t now, int64_t *wake, bra
     return NULL;
   }
   if (l->count) *ended = braid_serve_line_take_late(l, now);
+  if (l->lent) return NULL;
   braid_serve_choice choice = {0};
   if (l->count && l->card)
     choice = braid_serve_line_choose_cores(l, now);
@@ -248,6 +211,7 @@ static braid_serve_request *begin_run(worker *w, int64_t now, int64_t *wake, bra
   l->free_ns[w->instance] = now + (int64_t)span.mean_ns;
   l->load.running++;
   l->runs_for[w->instance] = run->tenant;
+  for (braid_serve_request *request = run; request; request = request->next) request->why.instance = w->instance;
   if (l->card) braid_serve_line_begin_cores(l, run, now);
   if (l->count) pthread_cond_broadcast(&l->changed); /* what is left may be for an instance that sleeps */
   return run;
@@ -266,8 +230,10 @@ static void run_together(worker *w, braid_serve_request *requests) {
   int64_t rows = 0, began = requests->started_ns;
   for (const braid_serve_request *request = requests; request; request = request->next) rows += request->rows;
   int64_t batch = model->batched ? braid_serve_model_batch(model, rows) : 1;
+  braid_serve_trace_run(w->scheduler->tracer, requests);
   if (!run_rows(w, requests, rows)) run_each(w, requests);
   int64_t took = braid_now_ns() - began;
+  braid_serve_trace_ran(w->scheduler->tracer, requests);
   pthread_mutex_lock(&l->lock);
   int64_t now = braid_now_ns();
   if (l->card) braid_serve_line_end_cores(l, requests, took, now);
@@ -338,6 +304,97 @@ static void *worker_main(void *context) {
   }
   pthread_mutex_unlock(&w->line->lock);
   return NULL;
+}
+
+/* --- requests that come --------------------------------------------------------------------------------------------
+ */
+/* The line is locked, and the request waits in it alone. NULL: it is the workers'. */
+static braid_serve_request *borrow_instance(braid_serve_scheduler *scheduler, braid_serve_line *l,
+                                            braid_serve_request *request) {
+  if (l->card || l->lent || l->device->instance_count > 1 || l->device->config->threads != 1 ||
+      request->model->max_batch > 1 || !braid_serve_model_is_short(request->model, request, BRAID_SERVE_SHORT_NS))
+    return NULL;
+  worker *w = scheduler->workers;
+  while (w->line != l) w++;
+  int64_t wake;
+  braid_serve_request *late = NULL; /* nothing, or the request, whose verdict then says so */
+  braid_serve_request *run = begin_run(w, braid_now_ns(), &wake, &late);
+  l->lent = run != NULL;
+  return run;
+}
+
+static void run_borrowed(braid_serve_scheduler *scheduler, braid_serve_request *run) {
+  worker *w = scheduler->workers;
+  braid_serve_line *l = line_of(scheduler, run);
+  while (w->line != l) w++;
+  run_together(w, run);
+  pthread_mutex_lock(&l->lock);
+  l->lent = false;
+  if (l->count || __atomic_load_n(&scheduler->closed, __ATOMIC_ACQUIRE)) pthread_cond_broadcast(&l->changed);
+  pthread_mutex_unlock(&l->lock);
+}
+
+/* *out_run: what this thread is to run now, where it may run something (`here`); else NULL. */
+static braid_serve_verdict enqueue(braid_serve_scheduler *scheduler, braid_serve_request *request, bool here,
+                                   braid_serve_request **out_run) {
+  braid_serve_line *l = line_of(scheduler, request);
+  *out_run = NULL;
+  pthread_mutex_lock(&l->lock);
+  braid_serve_verdict verdict = __atomic_load_n(&scheduler->closed, __ATOMIC_ACQUIRE)
+                                    ? braid_serve_refuse(request, BRAID_SERVE_UNAVAILABLE, "the daemon stops")
+                                    : braid_serve_line_add(l, request);
+  bool busy = l->count > 1 || l->holds || l->load.running >= (int64_t)l->device->instance_count ||
+              braid_serve_supply_has_cap(scheduler->supply);
+  bool stays = verdict == BRAID_SERVE_DONE && request->deadline_ns && busy;
+  if (verdict == BRAID_SERVE_DONE && here && !busy) *out_run = borrow_instance(scheduler, l, request);
+  if (*out_run || request->verdict != BRAID_SERVE_DONE) {
+    pthread_mutex_unlock(&l->lock);
+    return *out_run ? BRAID_SERVE_DONE : request->verdict;
+  }
+  if (verdict == BRAID_SERVE_DONE && l->holds)
+    pthread_cond_broadcast(&l->changed); /* not any thread may run it */
+  else if (verdict == BRAID_SERVE_DONE)
+    pthread_cond_signal(&l->changed);
+  pthread_mutex_unlock(&l->lock);
+  if (stays) wake_sweeper(scheduler); /* the request is its runner's by now */
+  return verdict;
+}
+
+static void request_submit(braid_serve_scheduler *scheduler, braid_serve_request *request, bool here) {
+  braid_serve_request *run = NULL;
+  request->arrived_ns = braid_now_ns();
+  if (!request->model->remote) braid_serve_harvest_enter(scheduler->harvest);
+  if (!request->deadline_ns && request->model->config->deadline_ms > 0)
+    request->deadline_ns = request->arrived_ns + (int64_t)(request->model->config->deadline_ms * 1e6);
+  request->due_ns = request->deadline_ns ? request->deadline_ns : request->arrived_ns + kPatience;
+  braid_serve_verdict verdict = braid_serve_model_check(request->model, request);
+  if (verdict == BRAID_SERVE_DONE) verdict = braid_serve_tenant_enter(request->tenant, request);
+  if (request->model->remote) {
+    if (verdict == BRAID_SERVE_DONE)
+      scheduler->forwarder.take(scheduler->forwarder.context, request);
+    else
+      request_end(scheduler, request, 0);
+    return;
+  }
+  if (verdict == BRAID_SERVE_DONE) verdict = enqueue(scheduler, request, here, &run);
+  if (verdict != BRAID_SERVE_DONE) request_finish(scheduler, request, 0);
+  if (run) run_borrowed(scheduler, run);
+}
+
+void braid_serve_submit(braid_serve_scheduler *scheduler, braid_serve_request *request) {
+  request_submit(scheduler, request, false);
+}
+
+void braid_serve_submit_here(braid_serve_scheduler *scheduler, braid_serve_request *request) {
+  request_submit(scheduler, request, true);
+}
+
+void braid_serve_resubmit(braid_serve_scheduler *scheduler, braid_serve_request *request) {
+  braid_serve_request *none;
+  braid_serve_harvest_enter(scheduler->harvest);
+  braid_serve_verdict verdict = braid_serve_model_check(request->model, request);
+  if (verdict == BRAID_SERVE_DONE) verdict = enqueue(scheduler, request, false, &none);
+  if (verdict != BRAID_SERVE_DONE) request_finish(scheduler, request, 0);
 }
 
 /* --- what is late while all instances run --------------------------------------------------------------------------
@@ -419,6 +476,13 @@ static bool is_idle(braid_serve_scheduler *scheduler) {
   return idle;
 }
 
+/* Whoever has borrowed its instance gives it back within moments. */
+static void await_lent(braid_serve_line *l) {
+  pthread_mutex_lock(&l->lock);
+  while (l->lent) pthread_cond_wait(&l->changed, &l->lock);
+  pthread_mutex_unlock(&l->lock);
+}
+
 void braid_serve_scheduler_end(braid_serve_scheduler *scheduler, int64_t grace_ns) {
   if (!scheduler) return;
   braid_serve_scheduler_close(scheduler);
@@ -430,6 +494,7 @@ void braid_serve_scheduler_end(braid_serve_scheduler *scheduler, int64_t grace_n
     if (scheduler->workers[i].started) braid_thread_join(&scheduler->workers[i].thread);
     scheduler->workers[i].started = false;
   }
+  for (size_t i = 0; i < scheduler->line_count; i++) await_lent(&scheduler->lines[i]);
   wake_sweeper(scheduler);
   if (scheduler->sweeps) braid_thread_join(&scheduler->sweeper);
   scheduler->sweeps = false;

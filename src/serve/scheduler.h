@@ -7,6 +7,7 @@
 #include "serve/harvest.h"
 #include "serve/model.h"
 #include "serve/tenant.h"
+#include "serve/trace/tracer.h"
 
 typedef struct braid_serve_scheduler braid_serve_scheduler;
 
@@ -40,6 +41,12 @@ void braid_serve_unhold(braid_serve_scheduler *scheduler, size_t device, const b
                         size_t count);
 /* Checks, admits and queues the request; request->done is called once, by this thread if it is refused. */
 void braid_serve_submit(braid_serve_scheduler *scheduler, braid_serve_request *request);
+/* The same, by a thread that may be kept for a while: where the request would begin at once, and runs of it have taken
+ * less than BRAID_SERVE_SHORT_NS, this thread runs it, and request->done is called before the function returns. That
+ * spares waking another thread, which on a machine that sleeps takes as long as a small run. Only on devices of one
+ * instance and one thread, and of models whose requests do not share runs. */
+enum { BRAID_SERVE_SHORT_NS = 250000 };
+void braid_serve_submit_here(braid_serve_scheduler *scheduler, braid_serve_request *request);
 /* Who takes requests for models of other nodes (model->remote), checked and counted: it ends each by
  * braid_serve_finish, or, where the model is here meanwhile, gives it back by braid_serve_resubmit, with that model in
  * it. */
@@ -48,6 +55,8 @@ typedef struct braid_serve_forwarder {
   void *context;
 } braid_serve_forwarder;
 void braid_serve_scheduler_set_forwarder(braid_serve_scheduler *scheduler, const braid_serve_forwarder *forwarder);
+/* Who records what requests go through; NULL: nobody. Before the first request. */
+void braid_serve_scheduler_set_tracer(braid_serve_scheduler *scheduler, braid_serve_tracer *tracer);
 /* The request has its verdict: request->done is called. */
 void braid_serve_finish(braid_serve_scheduler *scheduler, braid_serve_request *request);
 void braid_serve_resubmit(braid_serve_scheduler *scheduler, braid_serve_request *request);

@@ -105,6 +105,8 @@ static braid_status open_server(const braid_server_options *options, braid_serve
   }
   BRAID_TRY(braid_serve_scheduler_create(server->devices, server->device_count, server->supply, server->harvest,
                                          &server->scheduler));
+  if (!options->trial) BRAID_TRY(braid_serve_tracer_create(server->config, server->log, &server->tracer));
+  braid_serve_scheduler_set_tracer(server->scheduler, server->tracer);
   BRAID_TRY(braid_serve_registry_create(server->config, server->devices, &server->registry));
   if (options->trial) return BRAID_OK;
   if (server->config->cluster) BRAID_TRY(braid_serve_cluster_create(server, &server->cluster));
@@ -189,6 +191,7 @@ void braid_server_destroy(braid_server *server, int64_t grace_ns) {
   braid_tls_relay_destroy(server->relay);           /* what the last two had to say goes out */
   braid_serve_scheduler_destroy(server->scheduler); /* calls that came late have asked it until now */
   braid_serve_registry_destroy(server->registry);   /* its thread may still try a model, in a turn of the harvest */
+  braid_serve_tracer_destroy(server->tracer);       /* exports the last spans */
   braid_serve_harvest_destroy(server->harvest);
   braid_serve_supply_destroy(server->supply);
   braid_serve_regions_destroy(server->regions);

@@ -10,6 +10,7 @@
 #include "serve/scheduler.h"
 #include "serve/serving_config.h"
 #include "serve/tenant.h"
+#include "serve/trace/tracer.h"
 #include "serve/wire/relay.h"
 
 struct braid_server {
@@ -24,6 +25,7 @@ struct braid_server {
   braid_serve_harvest *harvest;
   braid_serve_scheduler *scheduler;
   braid_serve_regions *regions;
+  braid_serve_tracer *tracer; /* NULL: nothing is exported */
   struct braid_serve_http *http;
   struct braid_serve_grpc *grpc;     /* NULL: none */
   struct braid_serve_wire *wire;     /* NULL: none */

@@ -9,7 +9,8 @@
 #include "braid/overlay.h"
 #include "device/yaml.h"
 
-enum { kMost = 256, kText = 4096, kName = 100, kAddress = 260 };
+static const int64_t kLeastTrace = 1 << 20; /* a line of many spans fits */
+enum { kMost = 256, kText = 4096, kName = 100, kAddress = 260, kUrl = 1000 };
 
 #define TEXT(type, name, least, most)                                                                                  \
   CYAML_FIELD_STRING_PTR(#name, CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, type, name, least, most)
@@ -57,8 +58,9 @@ static const cyaml_schema_field_t kTenantFields[] = {
     TEXT(braid_serve_tenant_config, token_sha256, 1, kName),
     INTEGER(braid_serve_tenant_config, priority),
     NUMBER(braid_serve_tenant_config, share),
-    INTEGER(braid_serve_tenant_config, max_requests),
-    INTEGER(braid_serve_tenant_config, max_bytes),
+    CYAML_FIELD_INT_PTR("max_requests", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, braid_serve_tenant_config,
+                        given_requests),
+    CYAML_FIELD_INT_PTR("max_bytes", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, braid_serve_tenant_config, given_bytes),
     INTEGER(braid_serve_tenant_config, cores),
     NUMBER(braid_serve_tenant_config, rate),
     TEXT(braid_serve_tenant_config, models, 1, kText),
@@ -89,7 +91,17 @@ static const cyaml_schema_field_t kClusterFields[] = {
     CYAML_FIELD_END,
 };
 
+static const cyaml_schema_field_t kTraceFields[] = {
+    TEXT(braid_serve_trace_config, endpoint, 1, kUrl),
+    TEXT(braid_serve_trace_config, file, 1, kText),
+    INTEGER(braid_serve_trace_config, file_max_bytes),
+    CYAML_FIELD_FLOAT_PTR("sample", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, braid_serve_trace_config, sample),
+    TEXT(braid_serve_trace_config, service, 1, kName),
+    CYAML_FIELD_END,
+};
+
 static const cyaml_schema_field_t kFields[] = {
+    CYAML_FIELD_MAPPING_PTR("trace", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, braid_serve_config, trace, kTraceFields),
     CYAML_FIELD_MAPPING_PTR("cluster", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, braid_serve_config, cluster,
                             kClusterFields),
     TEXT(braid_serve_config, address, 1, kName),
@@ -137,6 +149,13 @@ static braid_status check_range(int64_t value, const char *key, int64_t most) {
                     (long long)most);
 }
 
+/* Of a limit under which nothing could be served with 0. */
+static braid_status check_positive(int64_t value, const char *key, int64_t most) {
+  if (value > 0 && value <= most) return BRAID_OK;
+  return braid_fail(BRAID_INVALID_FILE, "%s is %lld, expected 1 to %lld; without it the default holds", key,
+                    (long long)value, (long long)most);
+}
+
 static braid_status check_number(double value, const char *key, double most) {
   if (value >= 0 && value <= most) return BRAID_OK;
   return braid_fail(BRAID_INVALID_FILE, "%s is %g, expected 0 (the default) to %g", key, value, most);
@@ -149,13 +168,17 @@ static braid_status check_name(const char *name) {
                     "the name \"%s\": expected letters, digits, '_', '-' and '.', which is not first", name);
 }
 
+static bool is_overlay(const char *spec) {
+  return strncmp(spec, "overlay", 7) == 0 && (!spec[7] || spec[7] == ':');
+}
+
 /* A card: what it says of CPUs would mean nothing. */
 static braid_status check_card(const braid_serve_device_config *device, unsigned index, place *at) {
   set_place(at, "devices", index, "cores");
   if (strcmp(device->cores, "private") != 0 && strcmp(device->cores, "public") != 0)
     return braid_fail(BRAID_INVALID_FILE, "cores is %.100s, expected private or public", device->cores);
   set_place(at, "devices", index, "device");
-  if (strncmp(device->device, "overlay", 7) != 0 || (device->device[7] && device->device[7] != ':'))
+  if (!is_overlay(device->device))
     return braid_fail(BRAID_INVALID_FILE,
                       "device %s has cores to share, so that it is a card: expected \"overlay\" or "
                       "\"overlay:design=NAME\", not \"%.100s\"",
@@ -182,6 +205,13 @@ static braid_status check_devices(const braid_serve_config *config, place *at) {
       if (strcmp(config->devices[k].name, device->name) == 0)
         return braid_fail(BRAID_INVALID_FILE, "there are two devices named %s", device->name);
     if (device->cores) BRAID_TRY(check_card(device, i, at));
+    set_place(at, "devices", i, "remote");
+    if (device->remote && (is_overlay(device->device) || strncmp(device->device, "overlay,", 8) == 0))
+      return braid_fail(
+          BRAID_INVALID_FILE,
+          "remote is true: device %s is of the overlay, which cannot be offered, since it has to prepare a "
+          "kernel to say what it needs",
+          device->name);
     set_place(at, "devices", i, "threads");
     BRAID_TRY(check_range(device->threads, "threads", 4096));
     set_place(at, "devices", i, "instances");
@@ -265,9 +295,9 @@ static braid_status check_tenants(const braid_serve_config *config, place *at) {
     set_place(at, "tenants", i, "priority");
     BRAID_TRY(check_range(tenant->priority, "priority", 9));
     set_place(at, "tenants", i, "max_requests");
-    BRAID_TRY(check_range(tenant->max_requests, "max_requests", 1 << 20));
+    BRAID_TRY(check_positive(tenant->max_requests, "max_requests", 1 << 20));
     set_place(at, "tenants", i, "max_bytes");
-    BRAID_TRY(check_range(tenant->max_bytes, "max_bytes", INT64_C(1) << 40));
+    BRAID_TRY(check_positive(tenant->max_bytes, "max_bytes", INT64_C(1) << 40));
     set_place(at, "tenants", i, "rate");
     BRAID_TRY(check_number(tenant->rate, "rate", 1e9));
     set_place(at, "tenants", i, "share");
@@ -303,6 +333,23 @@ static braid_status check_cluster(const braid_serve_config *config, place *at) {
     return braid_fail(
         BRAID_INVALID_FILE,
         "the cluster's node_authority is of nodes over TLS, which takes the daemon's certificate and key");
+  return BRAID_OK;
+}
+
+static braid_status check_trace(const braid_serve_config *config, place *at) {
+  const braid_serve_trace_config *trace = config->trace;
+  if (!trace) return BRAID_OK;
+  set_place(at, NULL, 0, "trace/endpoint");
+  if (trace->endpoint && strncmp(trace->endpoint, "http://", 7) != 0 && strncmp(trace->endpoint, "https://", 8) != 0)
+    return braid_fail(BRAID_INVALID_FILE, "endpoint is \"%.200s\", expected http://HOST:PORT/v1/traces or https://...",
+                      trace->endpoint);
+  set_place(at, NULL, 0, "trace/file_max_bytes");
+  if (trace->file_max_bytes && (trace->file_max_bytes < kLeastTrace || trace->file_max_bytes > INT64_C(1) << 50))
+    return braid_fail(BRAID_INVALID_FILE, "file_max_bytes is %lld, expected 0 (the default) or %lld to 2^50",
+                      (long long)trace->file_max_bytes, (long long)kLeastTrace);
+  set_place(at, NULL, 0, "trace/sample");
+  if (trace->sample && !(*trace->sample >= 0 && *trace->sample <= 1))
+    return braid_fail(BRAID_INVALID_FILE, "sample is %g, expected 0 to 1", *trace->sample);
   return BRAID_OK;
 }
 
@@ -425,8 +472,8 @@ static braid_status set_defaults(braid_serve_config *config) {
   for (unsigned i = 0; i < config->tenants_count; i++) {
     braid_serve_tenant_config *tenant = &config->tenants[i];
     set_integer(&tenant->priority, 5);
-    set_integer(&tenant->max_requests, 256);
-    set_integer(&tenant->max_bytes, 256 << 20);
+    tenant->max_requests = tenant->given_requests ? *tenant->given_requests : 256;
+    tenant->max_bytes = tenant->given_bytes ? *tenant->given_bytes : 256 << 20;
     BRAID_TRY(set_text(&tenant->models, "*"));
     shares += tenant->share;
     without += tenant->share == 0;
@@ -445,6 +492,7 @@ braid_status braid_serve_config_parse(const char *name, const void *text, size_t
   braid_status status = set_defaults(config);
   if (status == BRAID_OK) status = check_daemon(config, &at);
   if (status == BRAID_OK) status = check_cluster(config, &at);
+  if (status == BRAID_OK) status = check_trace(config, &at);
   if (status == BRAID_OK) status = check_devices(config, &at);
   if (status == BRAID_OK) status = check_power(config, &at);
   if (status == BRAID_OK) status = check_models(config, &at);

@@ -36,21 +36,21 @@ typedef struct braid_serve_model_config {
 
 typedef struct braid_serve_tenant_config {
   char *name;
-  char *token;          /* NULL: whoever has none */
-  char *token_sha256;   /* in its place: 64 hexadecimal digits */
-  int64_t priority;     /* 1 to 9; 0: 5 */
-  double share;         /* of a device's time while others want it, 0 to 1; 0: equal parts of what is left */
-  int64_t max_requests; /* in flight; 0: 256 */
-  int64_t max_bytes;    /* in flight; 0: 256 MiB */
-  int64_t cores;        /* of each public card, for it alone; 0: none but those that it asks for */
-  double rate;          /* requests a second; 0: no limit */
-  char *models;         /* patterns separated by spaces; NULL: "*" */
-  char *shared_memory;  /* prefix of the keys that it may register; NULL: none */
-  bool admin;           /* may load and unload models */
-  bool compile;         /* may bring models of its own over Braid's protocol, as an admin may */
-  bool train;           /* may train beside, while no request waits or runs */
-  bool remote;          /* may use devices from elsewhere that are offered for it (docs/remote.md) */
-  bool any;             /* whatever the token: the only one, where the file has no tenants */
+  char *token;        /* NULL: whoever has none */
+  char *token_sha256; /* in its place: 64 hexadecimal digits */
+  int64_t priority;   /* 1 to 9; 0: 5 */
+  double share;       /* of a device's time while others want it, 0 to 1; 0: equal parts of what is left */
+  int64_t *given_requests, *given_bytes; /* as they stand in the file; NULL: they do not */
+  int64_t max_requests, max_bytes;       /* in flight; what was given, or 256 and 256 MiB */
+  int64_t cores;                         /* of each public card, for it alone; 0: none but those that it asks for */
+  double rate;                           /* requests a second; 0: no limit */
+  char *models;                          /* patterns separated by spaces; NULL: "*" */
+  char *shared_memory;                   /* prefix of the keys that it may register; NULL: none */
+  bool admin;                            /* may load and unload models */
+  bool compile;                          /* may bring models of its own over Braid's protocol, as an admin may */
+  bool train;                            /* may train beside, while no request waits or runs */
+  bool remote;                           /* may use devices from elsewhere that are offered for it (docs/remote.md) */
+  bool any;                              /* whatever the token: the only one, where the file has no tenants */
 } braid_serve_tenant_config;
 
 /* docs/cluster.md */
@@ -69,6 +69,15 @@ typedef struct braid_serve_cluster_config {
   double wait_ms;          /* how long a request waits for a node that holds its model; 0: 5 s */
 } braid_serve_cluster_config;
 
+/* docs/tracing.md */
+typedef struct braid_serve_trace_config {
+  char *endpoint; /* http[s]://HOST:PORT/PATH of a collector (OTLP over HTTP); NULL: the environment's, or none */
+  char *file;     /* the same as lines of JSON; NULL: none */
+  int64_t file_max_bytes; /* of the file, and of PATH.1 beside it; 0: 64 MiB */
+  double *sample; /* part of the requests without a caller's context, 0 to 1; NULL: the environment's, or 0.01 */
+  char *service;  /* the service's name; NULL: the environment's, or "braid" */
+} braid_serve_trace_config;
+
 typedef struct braid_serve_config {
   char *address;             /* NULL: 127.0.0.1 */
   int64_t port;              /* HTTP; 0: 8000 */
@@ -84,6 +93,7 @@ typedef struct braid_serve_config {
   int64_t max_memory_bytes;  /* of loaded models; the one unused for longest leaves first; 0: no limit */
   double receive_ms;         /* for one request to arrive whole; 0: 10 s */
   braid_serve_cluster_config *cluster; /* NULL: the daemon is alone */
+  braid_serve_trace_config *trace;     /* NULL: what the environment says */
   double power_cap_watts;              /* over all devices; 0: none */
   double training_watts;               /* what training beside adds while it computes; 0: nobody says */
   char *state;                         /* file that keeps which models the API has loaded and unloaded; NULL: none */

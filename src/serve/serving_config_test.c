@@ -19,17 +19,22 @@ static void test_defaults(void **state) {
   assert_int_equal(config->tenants_count, 1);
   assert_true(config->tenants[0].admin);
   assert_true(config->tenants[0].share == 1);
+  assert_int_equal(config->tenants[0].max_requests, 256);
+  assert_int_equal(config->tenants[0].max_bytes, 256 << 20);
   braid_serve_config_free(config);
 }
 
 static void test_shares(void **state) {
   (void)state;
-  static const char kText[] = "models:\n  - {name: a, path: a.onnx}\ntenants:\n"
-                              "  - {name: a, token: x, share: 0.5}\n  - {name: b, token: y}\n  - {name: c}\n";
+  static const char kText[] =
+      "models:\n  - {name: a, path: a.onnx}\ntenants:\n"
+      "  - {name: a, token: x, share: 0.5, max_requests: 7}\n  - {name: b, token: y}\n  - {name: c}\n";
   braid_serve_config *config;
   assert_int_equal(braid_serve_config_parse("c.yaml", kText, strlen(kText), &config), BRAID_OK);
   assert_true(config->tenants[1].share == 0.25 && config->tenants[2].share == 0.25);
   assert_false(config->tenants[0].admin);
+  assert_int_equal(config->tenants[0].max_requests, 7);
+  assert_int_equal(config->tenants[1].max_requests, 256);
   assert_null(config->tenants[0].shared_memory);
   braid_serve_config_free(config);
 }
@@ -86,6 +91,20 @@ static void test_refusals(void **state) {
        "{name: a, path: p}\n",
        "line 1: power_cap_watts is 40, under which training beside could never compute"},
       {"devices:\n  - {name: c, run_watts: .inf}\nmodels:\n  - {name: a, path: p}\n", "run_watts is .inf"},
+      {"trace:\n  endpoint: here:4318\nmodels:\n  - {name: a, path: p}\n", "line 2: endpoint is \"here:4318\""},
+      {"trace:\n  sample: 1.5\nmodels:\n  - {name: a, path: p}\n", "line 2: sample is 1.5"},
+      {"trace:\n  sample: .nan\nmodels:\n  - {name: a, path: p}\n", "sample is"},
+      {"trace:\n  file: f\n  file_max_bytes: 5\nmodels:\n  - {name: a, path: p}\n", "line 3: file_max_bytes is 5"},
+      {"trace: {colour: red}\nmodels:\n  - {name: a, path: p}\n", "colour"},
+      {"devices:\n  - {name: c, device: \"overlay:design=cnn-16x512\",\n     remote: true}\nmodels:\n  - {name: a, "
+       "path: p}\n",
+       "line 3: remote is true: device c is of the overlay"},
+      {"devices:\n  - {name: c, device: \"overlay,cpu\", remote: true}\nmodels:\n  - {name: a, path: p}\n",
+       "line 2: remote is true"},
+      {"models:\n  - {name: a, path: p}\ntenants:\n  - {name: t, max_requests: 0}\n",
+       "line 4: max_requests is 0, expected 1 to 1048576"},
+      {"models:\n  - {name: a, path: p}\ntenants:\n  - {name: t, max_requests: -1}\n", "line 4: max_requests is -1"},
+      {"models:\n  - {name: a, path: p}\ntenants:\n  - {name: t,\n     max_bytes: 0}\n", "line 5: max_bytes is 0"},
       {"certificate: c.pem\nmodels:\n  - {name: a, path: p}\n", "line 1: TLS takes both"},
       {"models:\n  - {name: a, path: p}\ntenants:\n  - {name: t, token: x}\n  - {name: u, token: x}\n",
        "line 5: tenants t and u"},

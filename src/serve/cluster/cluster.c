@@ -42,7 +42,7 @@ static void set_trouble(braid_serve_cluster *cluster, const char *text) {
   if (news && text[0])
     braid_log_write(cluster->server->log, BRAID_LOG_WARNING, "the cluster: %s; what is held is served on", text);
   else if (news)
-    braid_log_write(cluster->server->log, BRAID_LOG_WARNING, "the cluster: etcd answers");
+    braid_log_write(cluster->server->log, BRAID_LOG_INFO, "the cluster: etcd answers");
 }
 
 static void set_lease(braid_serve_cluster *cluster, int64_t lease, int64_t until_ns) {

@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "serve/cluster/etcd_check.h"
+#include "serve/trace/trace_check.h"
 #include "serve/wire/wire_check.h"
 
 #include "client/channel.h"
@@ -136,6 +137,42 @@ static void test_any_node_answers(void **state) {
   serve_expect(nodes[other], "POST", "/v2/models/m3/infer", "", "{\"inputs\":[]}", 404, "no model");
   assert_true(nodes[other]->cluster->counters.forwarded >= 4);
   stop_all();
+}
+
+/* A request that goes on to another node stays in its caller's trace: the forward is a span of the first node's, and
+ * the second node's is below it. What the caller does not sample is handed on as it is. */
+static void test_trace(void **state) {
+  (void)state;
+  static const char *const kHeaders[] = {
+      "traceparent: 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01\r\ntracestate: a=1\r\n",
+      "traceparent: 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-00\r\n"};
+  char more[256], path[128];
+  static char body[16384];
+  snprintf(path, sizeof path, "%s/cluster-spans.jsonl", folder);
+  snprintf(more, sizeof more, "copies: 1}\ntrace: {file: %s, sample: 0", path); /* all append to one */
+  start_all(more);
+  await_that(one_holds_each, NULL, "one node holds each model");
+  int other = (find_holder("m1") + 1) % NODES;
+  int used = sprintf(body, "{\"inputs\":[{\"name\":\"input\",\"datatype\":\"FP32\",\"shape\":[1,1,28,28],\"data\":[0");
+  for (int i = 1; i < kIn; i++) used += sprintf(body + used, ",%d", i % 3);
+  sprintf(body + used, "]}]}");
+  for (size_t i = 0; i < 2; i++)
+    serve_expect(nodes[other], "POST", "/v2/models/m1/infer", kHeaders[i], body, 200, NULL);
+  stop_all();
+  json_t *spans = spans_of_file(path);
+  const json_t *top = span_find(spans, "POST /v2/models/{model}/infer", "00f067aa0ba902b7", 0);
+  assert_non_null(top);
+  const json_t *forward = span_find(spans, "forward", span_text(top, "spanId"), 0);
+  assert_non_null(forward);
+  assert_int_equal(json_integer_value(json_object_get(forward, "kind")), 3);
+  const json_t *there = span_find(spans, "braid/launch", span_text(forward, "spanId"), 0);
+  assert_non_null(there);
+  assert_string_equal(span_text(there, "traceId"), "4bf92f3577b34da6a3ce929d0e0e4736");
+  assert_string_equal(span_text(there, "traceState"), "a=1");
+  assert_non_null(
+      span_find(spans, "device", span_text(span_find(spans, "run", span_text(there, "spanId"), 0), "spanId"), 0));
+  assert_int_equal(json_array_size(spans), 8); /* server, receive, forward; server, receive, queue, run, device */
+  json_decref(spans);
 }
 
 /* A node leaves; what it held goes elsewhere. One that comes moves nothing. */
@@ -570,9 +607,11 @@ static int set_up(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_configuration), cmocka_unit_test(test_any_node_answers), cmocka_unit_test(test_moves),
-      cmocka_unit_test(test_copies),        cmocka_unit_test(test_files_travel),     cmocka_unit_test(test_etcd_lost),
-      cmocka_unit_test(test_leader_lost),   cmocka_unit_test(test_partition),        cmocka_unit_test(test_peers),
+      cmocka_unit_test(test_configuration), cmocka_unit_test(test_any_node_answers),
+      cmocka_unit_test(test_trace),         cmocka_unit_test(test_moves),
+      cmocka_unit_test(test_copies),        cmocka_unit_test(test_files_travel),
+      cmocka_unit_test(test_etcd_lost),     cmocka_unit_test(test_leader_lost),
+      cmocka_unit_test(test_partition),     cmocka_unit_test(test_peers),
       cmocka_unit_test(test_same_name),     cmocka_unit_test(test_under_load),
   };
   return skip_run_group_tests(tests, set_up, remove_folder);

@@ -219,6 +219,12 @@ static result journey_await(journey *j, braid_client_call *call, bool *out_broke
   }
 }
 
+static void note_forward(const journey *j, const braid_trace_forward *forward, result r) {
+  const braid_serve_request *request = j->request;
+  const char *failure = r == ELSEWHERE ? j->last : request->verdict == BRAID_SERVE_DONE ? NULL : request->detail;
+  braid_serve_trace_forward_end(j->cluster->server->tracer, request, forward, j->node, j->address, failure);
+}
+
 static result journey_launch(journey *j, cluster_link *link, bool *out_broken) {
   braid_serve_request *request = j->request;
   const braid_serve_model *model = request->model;
@@ -248,14 +254,21 @@ static result journey_launch(journey *j, cluster_link *link, bool *out_broken) {
     }
   }
   braid_client_call *call;
+  braid_trace_forward forward;
+  braid_serve_trace_forward_begin(request, &forward);
+  options.traceparent = forward.parent[0] ? forward.parent : NULL;
+  options.tracestate = forward.state;
   braid_client_status status = braid_client_submit(link->client, &options, &call);
   if (status != BRAID_CLIENT_OK) {
     *out_broken = status == BRAID_CLIENT_LOST || status == BRAID_CLIENT_PROTOCOL;
-    return journey_judge(j, status);
+    result judged = journey_judge(j, status);
+    note_forward(j, &forward, judged);
+    return judged;
   }
   if (!request->started_ns) request->started_ns = braid_now_ns();
   j->sent = true;
   result r = journey_await(j, call, out_broken);
+  note_forward(j, &forward, r);
   braid_client_release(call);
   return r;
 }

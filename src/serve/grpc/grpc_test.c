@@ -11,6 +11,7 @@
 #include "serve/grpc/infer_read.h"
 #include "serve/serve_check.h"
 #include "serve/server.h"
+#include "serve/trace/trace_check.h"
 
 enum { IN = 784, OUT = 10, MESSAGE = 8192, WAIT_S = 30 };
 
@@ -28,6 +29,7 @@ static const char kConfig[] = "max_request_bytes: 1048576\n"
                               "  - {name: chief, token: secret, admin: true, shared_memory: /braid-test}\n";
 
 static float image[IN], expected[OUT];
+static const char *trace_parent; /* that calls have which begin; NULL: none */
 
 /* --- a daemon -------------------------------------------------------------------------------------------------------
  */
@@ -102,16 +104,22 @@ static void client_begin(client *c, client_call *out, const char *method, const 
   size_t count = 0;
   *out = (client_call){0};
   snprintf(bearer, sizeof bearer, "%s", token ? token : "");
-  grpc_metadata header = {.key = grpc_slice_from_static_string("authorization"),
-                          .value = grpc_slice_from_copied_string(bearer)};
+  grpc_metadata headers[2];
+  size_t header_count = 0;
+  if (token)
+    headers[header_count++] = (grpc_metadata){.key = grpc_slice_from_static_string("authorization"),
+                                              .value = grpc_slice_from_copied_string(bearer)};
+  if (trace_parent)
+    headers[header_count++] = (grpc_metadata){.key = grpc_slice_from_static_string("traceparent"),
+                                              .value = grpc_slice_from_copied_string(trace_parent)};
   gpr_timespec deadline = gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC), gpr_time_from_seconds(WAIT_S, GPR_TIMESPAN));
   out->call = grpc_channel_create_call(c->channel, NULL, GRPC_PROPAGATE_DEFAULTS, c->queue,
                                        grpc_slice_from_copied_string(method), NULL, deadline, NULL);
   grpc_metadata_array_init(&out->first);
   grpc_metadata_array_init(&out->last);
   ops[count].op = GRPC_OP_SEND_INITIAL_METADATA;
-  ops[count].data.send_initial_metadata.count = token != NULL;
-  ops[count++].data.send_initial_metadata.metadata = &header;
+  ops[count].data.send_initial_metadata.count = header_count;
+  ops[count++].data.send_initial_metadata.metadata = headers;
   grpc_byte_buffer *sent = NULL;
   if (message) {
     grpc_slice slice = grpc_slice_from_copied_buffer(message, bytes);
@@ -131,7 +139,7 @@ static void client_begin(client *c, client_call *out, const char *method, const 
   ops[count++].data.recv_status_on_client.status_details = &out->detail;
   assert_int_equal(grpc_call_start_batch(out->call, ops, count, out, NULL), GRPC_CALL_OK);
   if (sent) grpc_byte_buffer_destroy(sent);
-  grpc_slice_unref(header.value);
+  for (size_t i = 0; i < header_count; i++) grpc_slice_unref(headers[i].value);
 }
 
 /* Waits for the end of one call, whichever it is, and frees what gRPC has of it. Returns its status. */
@@ -426,6 +434,37 @@ static void test_tls(void **state) {
 }
 
 /* Where it cannot listen, it says so, and nothing stays behind. */
+/* The caller's trace context is the parent of the call's spans. */
+static void test_trace(void **state) {
+  (void)state;
+  static uint8_t message[MESSAGE];
+  char config[256], path[128];
+  snprintf(path, sizeof path, "%s/grpc-spans.jsonl", folder);
+  snprintf(config, sizeof config, "trace: {file: %s, sample: 0}\n", path);
+  braid_server *server = start_good(config);
+  client c = client_insecure(server);
+  size_t bytes = make_request(message, "lenet", sizeof image);
+  expect(&c, INFERENCE "ModelInfer", NULL, message, bytes, GRPC_STATUS_OK, "");
+  trace_parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+  expect(&c, INFERENCE "ModelInfer", NULL, message, bytes, GRPC_STATUS_OK, "");
+  bytes = make_request(message, "lenet", 3);
+  expect(&c, INFERENCE "ModelStreamInfer", NULL, message, bytes, GRPC_STATUS_OK, "");
+  trace_parent = "00-rubbish";
+  expect(&c, INFERENCE "ModelInfer", NULL, message, bytes, GRPC_STATUS_INVALID_ARGUMENT, "");
+  trace_parent = NULL;
+  client_close(&c);
+  braid_server_destroy(server, 0);
+  json_t *spans = spans_of_file(path);
+  const json_t *unary = span_find(spans, "inference.GRPCInferenceService/ModelInfer", "00f067aa0ba902b7", 0);
+  const json_t *streamed = span_find(spans, "inference.GRPCInferenceService/ModelStreamInfer", "00f067aa0ba902b7", 0);
+  assert_true(unary && streamed);
+  assert_string_equal(span_text(unary, "traceId"), "4bf92f3577b34da6a3ce929d0e0e4736");
+  assert_string_equal(span_attribute(unary, "rpc.grpc.status_code"), "0");
+  assert_string_equal(span_attribute(streamed, "rpc.grpc.status_code"), "3");
+  assert_int_equal(json_array_size(spans), 6); /* five of the one, one of the other, which was refused */
+  json_decref(spans);
+}
+
 static void test_listen(void **state) {
   (void)state;
   braid_server *server = start_good(""), *second;
@@ -464,8 +503,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_pieces),    cmocka_unit_test(test_same_bits), cmocka_unit_test(test_refused),
       cmocka_unit_test(test_rude),      cmocka_unit_test(test_gone),      cmocka_unit_test(test_stop),
-      cmocka_unit_test(test_stop_busy), cmocka_unit_test(test_tls),       cmocka_unit_test(test_listen),
-      cmocka_unit_test(test_triton),    cmocka_unit_test(test_kserve),
+      cmocka_unit_test(test_stop_busy), cmocka_unit_test(test_tls),       cmocka_unit_test(test_trace),
+      cmocka_unit_test(test_listen),    cmocka_unit_test(test_triton),    cmocka_unit_test(test_kserve),
   };
   return skip_run_group_tests(tests, compute_expected, remove_folder);
 }

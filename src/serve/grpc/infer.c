@@ -92,6 +92,27 @@ static braid_serve_request *pending_request(infer_pending *pending, const braid_
   return NULL;
 }
 
+/* Trace context (W3C) of the call's metadata. Two traceparents are none; of several tracestates the first counts. */
+static braid_serve_trace *begin_trace(const braid_grpc_call *call) {
+  braid_trace_headers headers = {0};
+  size_t parents = 0;
+  for (size_t i = 0; i < call->metadata.count; i++) {
+    const grpc_metadata *entry = &call->metadata.metadata[i];
+    const char *value = (const char *)GRPC_SLICE_START_PTR(entry->value);
+    size_t bytes = GRPC_SLICE_LENGTH(entry->value);
+    if (grpc_slice_str_cmp(entry->key, "traceparent") == 0) {
+      headers.parent = parents++ ? NULL : value;
+      headers.parent_bytes = bytes;
+    } else if (!headers.state && grpc_slice_str_cmp(entry->key, "tracestate") == 0) {
+      headers.state = value;
+      headers.state_bytes = bytes;
+    }
+  }
+  bool streamed = call->method->kind == BRAID_GRPC_STREAM;
+  return braid_serve_trace_begin(call->grpc->server->tracer, streamed ? BRAID_TRACE_GRPC_STREAM : BRAID_TRACE_GRPC,
+                                 &headers, braid_now_ns());
+}
+
 void braid_grpc_call_infer(braid_grpc_call *call, grpc_byte_buffer *buffer) {
   char detail[BRAID_SERVE_DETAIL] = "";
   braid_grpc_message message;
@@ -104,6 +125,7 @@ void braid_grpc_call_infer(braid_grpc_call *call, grpc_byte_buffer *buffer) {
   }
   braid_grpc_call_retain(call);
   pending->call = call;
+  braid_serve_trace *trace = begin_trace(call);
   braid_serve_verdict verdict =
       braid_grpc_message_open(buffer, (size_t)call->grpc->server->config->max_request_bytes, &message, detail);
   if (verdict == BRAID_SERVE_DONE) {
@@ -111,9 +133,13 @@ void braid_grpc_call_infer(braid_grpc_call *call, grpc_byte_buffer *buffer) {
     braid_grpc_message_close(&message);
   }
   if (!request) {
+    braid_serve_trace_refuse(call->grpc->server->tracer, trace, pending->infer.model, call->tenant->config->name,
+                             braid_serve_http_status(verdict), detail);
+    braid_free(NULL, trace);
     pending_refuse(pending, verdict, detail);
     return;
   }
+  request->trace = trace;
   request->deadline_ns = pending_deadline(pending);
   request->context = pending;
   request->done = pending_done;

@@ -26,6 +26,7 @@ typedef struct braid_http_call {
   size_t bytes, capacity; /* the capacity is counted against the tenant's quota */
   int64_t began_ns;
   int *open;              /* calls whose answer is not sent yet, this among them (atomic); NULL: not counted */
+  const char *allow;      /* with status 405: the methods that there are; NULL: none is listed */
   bool closes;            /* the connection ends with the answer */
   bool answered, waiting; /* an answer is queued; the scheduler has the request */
   int socket;
@@ -41,13 +42,17 @@ typedef struct braid_http_call {
   bool binary_outputs, explain;
   /* --- the answer --- */
   int status;
-  braid_text text;          /* JSON, or what content_type says */
-  size_t header_bytes;      /* of the JSON before binary data; 0: no binary data */
-  const char *content_type; /* NULL: JSON */
+  char detail[BRAID_SERVE_DETAIL]; /* of a refusal */
+  braid_text text;                 /* JSON, or what content_type says */
+  size_t header_bytes;             /* of the JSON before binary data; 0: no binary data */
+  const char *content_type;        /* NULL: JSON */
 } braid_http_call;
 
 /* The answer becomes {"error": "..."} (printf), with the verdict's status. */
 void braid_http_refuse(braid_http_call *call, braid_serve_verdict verdict, const char *format, ...) BRAID_PRINTF(3, 4);
+
+/* The methods that the path takes, as a header Allow lists them; NULL: there is no such path (paths.c). */
+const char *braid_http_methods(const char *path);
 
 /* Makes room for `bytes` of body in all, of the tenant's quota; false: refused (http.c). */
 bool braid_http_reserve_body(braid_http_call *call, size_t bytes);

@@ -36,6 +36,7 @@ void braid_http_refuse(braid_http_call *call, braid_serve_verdict verdict, const
   va_start(arguments, format);
   vsnprintf(detail, sizeof detail, format, arguments);
   va_end(arguments);
+  snprintf(call->detail, sizeof call->detail, "%.511s", detail);
   braid_text_deinit(&call->text);
   braid_text_add(&call->text, "{\"error\":");
   braid_text_add_json(&call->text, detail);
@@ -71,6 +72,7 @@ static enum MHD_Result send_answer(braid_http_call *call) {
         response, "Content-Security-Policy",
         "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'");
   if (call->closes) MHD_add_response_header(response, "Connection", "close");
+  if (call->allow) MHD_add_response_header(response, "Allow", call->allow);
   if (call->status == 401) MHD_add_response_header(response, "WWW-Authenticate", "Bearer");
   if (call->status == 429 || call->status == 503) MHD_add_response_header(response, "Retry-After", "1");
   enum MHD_Result queued = MHD_queue_response(call->connection, (unsigned)call->status, response);
@@ -99,7 +101,7 @@ static bool is(const char *a, const char *b) {
 }
 
 /* /v2/models/NAME[/versions/VERSION][/ACTION] */
-static void route_model(braid_http_call *call, const char **parts, size_t count, bool post) {
+static void route_model(braid_http_call *call, const char **parts, size_t count) {
   const char *name = parts[2], *version = NULL;
   size_t at = 3;
   if (count > 4 && is(parts[3], "versions")) {
@@ -116,10 +118,8 @@ static void route_model(braid_http_call *call, const char **parts, size_t count,
   else if (!braid_serve_tenant_may(call->tenant, name))
     braid_http_refuse(call, BRAID_SERVE_FORBIDDEN, "tenant %s may not use model \"%.100s\"", call->tenant->config->name,
                       name);
-  else if (is(action, "infer") && post)
+  else if (is(action, "infer"))
     (void)braid_http_infer(call, name, version);
-  else if (post)
-    braid_http_refuse(call, BRAID_SERVE_UNKNOWN, "POST does nothing at %.200s", call->path);
   else if (!*action)
     braid_http_model_metadata(call, name, version);
   else if (is(action, "ready"))
@@ -132,10 +132,10 @@ static void route_model(braid_http_call *call, const char **parts, size_t count,
     braid_http_refuse(call, BRAID_SERVE_UNKNOWN, "there is nothing at %.200s", call->path);
 }
 
-static void route_memory(braid_http_call *call, const char **parts, size_t count, bool post) {
+static void route_memory(braid_http_call *call, const char **parts, size_t count) {
   bool cuda = is(parts[1], "cudasharedmemory");
   const char *region = count == 5 && is(parts[2], "region") ? parts[3] : NULL, *action = parts[count - 1];
-  if ((count != 3 && !region) || is(action, "status") == post)
+  if (count != 3 && !region)
     braid_http_refuse(call, BRAID_SERVE_UNKNOWN, "there is nothing at %.200s", call->path);
   else if (!cuda)
     braid_http_shared_memory(call, region, action);
@@ -162,31 +162,30 @@ static void route(braid_http_call *call) {
   char buffer[1024];
   const char *parts[PARTS] = {"", "", "", "", "", "", ""};
   size_t count = split_path(call->path, buffer, sizeof buffer, parts, PARTS);
-  bool post = is(call->method, "POST");
   if (count > PARTS || strlen(call->path) >= sizeof buffer)
     braid_http_refuse(call, BRAID_SERVE_UNKNOWN, "the path has too many parts");
-  else if (count == 3 && is(parts[0], "v2") && is(parts[1], "health") && !post)
+  else if (count == 3 && is(parts[0], "v2") && is(parts[1], "health"))
     route_health(call, parts[2]);
-  else if (count == 1 && is(parts[0], "v2") && !post)
+  else if (count == 1 && is(parts[0], "v2"))
     braid_http_server_metadata(call);
   else if (count >= 3 && is(parts[0], "v2") && is(parts[1], "models"))
-    route_model(call, parts, count, post);
-  else if (count == 3 && is(parts[1], "repository") && is(parts[2], "index") && post)
+    route_model(call, parts, count);
+  else if (count == 3 && is(parts[1], "repository") && is(parts[2], "index"))
     braid_http_index(call);
-  else if (count == 5 && is(parts[1], "repository") && is(parts[2], "models") && post &&
+  else if (count == 5 && is(parts[1], "repository") && is(parts[2], "models") &&
            (is(parts[4], "load") || is(parts[4], "unload")))
     (void)braid_http_load(call, parts[3], is(parts[4], "load"));
   else if (count >= 3 && is(parts[0], "v2") && (is(parts[1], "systemsharedmemory") || is(parts[1], "cudasharedmemory")))
-    route_memory(call, parts, count, post);
-  else if (!count && !post)
+    route_memory(call, parts, count);
+  else if (!count)
     braid_http_page(call);
-  else if (count == 3 && is(parts[0], "v2") && is(parts[1], "braid") && is(parts[2], "status") && !post)
+  else if (count == 3 && is(parts[0], "v2") && is(parts[1], "braid") && is(parts[2], "status"))
     braid_http_status(call);
-  else if (count == 1 && is(parts[0], "metrics") && !post)
+  else if (count == 1 && is(parts[0], "metrics"))
     braid_http_metrics(call);
-  else if (count == 3 && is(parts[0], "v2") && is(parts[1], "braid") && is(parts[2], "decisions") && !post)
+  else if (count == 3 && is(parts[0], "v2") && is(parts[1], "braid") && is(parts[2], "decisions"))
     braid_http_decisions(call);
-  else if (count == 3 && is(parts[0], "v2") && is(parts[1], "braid") && is(parts[2], "fdinfo") && !post)
+  else if (count == 3 && is(parts[0], "v2") && is(parts[1], "braid") && is(parts[2], "fdinfo"))
     braid_http_fdinfo(call);
   else
     braid_http_refuse(call, BRAID_SERVE_UNKNOWN, "there is nothing at %.200s", call->path);
@@ -261,16 +260,26 @@ static bool check_framing(braid_http_call *call) {
   return false;
 }
 
+/* False: there is no such path, or it takes other methods. */
+static bool check_method(braid_http_call *call) {
+  const char *methods = braid_http_methods(call->path);
+  bool reads = is(call->method, "GET") || is(call->method, "HEAD"), writes = is(call->method, "POST");
+  if (methods && (methods[0] == 'G' ? reads : writes)) return true;
+  if (methods)
+    braid_http_refuse(call, BRAID_SERVE_INVALID, "%.200s takes %s, not %.20s", call->path, methods, call->method);
+  else
+    braid_http_refuse(call, BRAID_SERVE_UNKNOWN, "there is nothing at %.200s", call->path);
+  if (methods) call->status = 405;
+  call->allow = methods;
+  return false;
+}
+
 /* What the header says of the body; false: the answer is a refusal. */
 static bool expect_body(braid_http_call *call) {
   const char *length = MHD_lookup_connection_value(call->connection, MHD_HEADER_KIND, "Content-Length");
   int64_t bytes = 0;
   if (!check_framing(call)) return false;
-  if (strcmp(call->method, "GET") != 0 && strcmp(call->method, "POST") != 0 && strcmp(call->method, "HEAD") != 0) {
-    braid_http_refuse(call, BRAID_SERVE_INVALID, "%.20s is not offered; GET and POST are", call->method);
-    return false;
-  }
-  if (!authenticate(call)) return false;
+  if (!authenticate(call) || !check_method(call)) return false;
   return !length || !braid_parse_i64(length, &bytes) || bytes <= 0 || braid_http_reserve_body(call, (size_t)bytes);
 }
 

@@ -83,7 +83,17 @@ static void test_same_bits(void **state) {
   braid_server_destroy(server, 0);
 }
 
-/* Numbers as text, and the same body compressed. */
+/* One member of a gzip file; returns its bytes. */
+static size_t pack(const char *from, size_t bytes, char *to, size_t room) {
+  z_stream stream = {
+      .next_in = (Bytef *)(uintptr_t)from, .avail_in = (uInt)bytes, .next_out = (Bytef *)to, .avail_out = (uInt)room};
+  assert_int_equal(deflateInit2(&stream, 6, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY), Z_OK);
+  assert_int_equal(deflate(&stream, Z_FINISH), Z_STREAM_END);
+  deflateEnd(&stream);
+  return stream.total_out;
+}
+
+/* Numbers as text, and the same body compressed, as one member and as several. */
 static void test_json_and_gzip(void **state) {
   (void)state;
   braid_server *server = serve_start(kModels);
@@ -110,6 +120,18 @@ static void test_json_and_gzip(void **state) {
     }
     free(answer.body);
   }
+  static char members[1 << 17];
+  size_t half = (size_t)used / 2, first = pack(body, half, members, sizeof members);
+  size_t empty = pack(body, 0, members + first, sizeof members - first);
+  size_t all =
+      first + empty + pack(body + half, (size_t)used - half, members + first + empty, sizeof members - first - empty);
+  for (size_t cut = 0; cut < 3; cut++) { /* whole; without its last byte; with another behind it */
+    serve_answer answer = serve_ask(server, "POST", "/v2/models/lenet/infer", "Content-Encoding: gzip\r\n", members,
+                                    cut == 2 ? all + 1 : all - cut);
+    assert_int_equal(answer.status, cut ? 400 : 200);
+    assert_true(cut || strstr(answer.body, "\"id\":\"a\""));
+    free(answer.body);
+  }
   packed[40] ^= 0x55;
   serve_answer answer =
       serve_ask(server, "POST", "/v2/models/lenet/infer", "Content-Encoding: gzip\r\n", packed, stream.total_out);
@@ -129,7 +151,13 @@ static void test_refusals(void **state) {
       {"GET", "/", "", 200, "<title>Braid</title>"},
       {"GET", "/v3", "", 404, "nothing at /v3"},
       {"GET", "/v2/braid/status", "", 200, "\"devices\":[{\"name\":\"cpu\""},
-      {"POST", "/", "", 404, NULL},
+      {"POST", "/", "", 405, "/ takes GET, HEAD, not POST"},
+      {"GET", "/v2/models/lenet/infer", "", 405, "takes POST, not GET"},
+      {"PUT", "/v2/models/lenet/versions/1/infer", "", 405, "takes POST, not PUT"},
+      {"GE", "//v2//models/lenet", "", 405, "takes GET, HEAD, not GE"},
+      {"DELETE", "/v2/systemsharedmemory/region/a/status", "", 405, NULL},
+      {"DELETE", "/v3", "", 404, "nothing at /v3"},
+      {"OPTIONS", "/metrics", "", 405, NULL},
       {"GET", "/v2/models/none", "", 404, "no model"},
       {"GET", "/v2/models/lenet/versions/2", "", 404, "version"},
       {"GET", "/v2/models/lenet/versions", "", 404, NULL},
@@ -138,7 +166,7 @@ static void test_refusals(void **state) {
       {"GET", "/v2/models/lenet/ready", "", 200, "true"},
       {"GET", "/v2/models/lenet", "", 200, "\"weights\":\"random\""},
       {"GET", "/v2/models/broken/ready", "", 400, "false"},
-      {"DELETE", "/v2", "", 400, "not offered"},
+      {"DELETE", "/v2", "", 405, "not DELETE"},
       {"POST", "/v2/models/lenet/infer", "", 400, "JSON"},
       {"POST", "/v2/models/lenet/infer", "[]", 400, "inputs"},
       {"POST", "/v2/models/lenet/infer", "{\"inputs\":[]}", 400, "input input of model lenet is missing"},
@@ -182,6 +210,10 @@ static void test_refusals(void **state) {
   };
   for (size_t i = 0; i < sizeof kCases / sizeof *kCases; i++)
     serve_expect(server, kCases[i].method, kCases[i].path, "", kCases[i].body, kCases[i].status, kCases[i].text);
+  serve_answer answer = serve_ask(server, "PUT", "/v2/models/lenet", "", "", 0);
+  assert_int_equal(answer.status, 405);
+  assert_non_null(strstr(answer.header, "\r\nAllow: GET, HEAD\r\n"));
+  free(answer.body);
   serve_expect(server, "GET", "/v2/health/ready", "", "", 200, "true");
   serve_expect(server, "GET", "/v2", "Authorization: Bearer whatever\r\n", "", 200, "braid"); /* there are no tenants */
   braid_server_destroy(server, 0);

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/socket.h>
 
 #include "base/clock.h"
@@ -252,15 +253,58 @@ static bool is_gone(braid_serve_request *request) {
   return count == 0 || (count < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR);
 }
 
-bool braid_http_infer(braid_http_call *call, const char *model, const char *version) {
+/* Trace context (W3C) of the header. Two traceparents are none; several tracestates are one list. */
+typedef struct trace_reader {
+  braid_trace_headers headers;
+  size_t parents;
+  braid_text state;
+} trace_reader;
+
+static enum MHD_Result read_trace_header(void *context, enum MHD_ValueKind kind, const char *key, const char *value) {
+  trace_reader *reader = context;
+  (void)kind;
+  if (!value || (key[0] | 0x20) != 't') return MHD_YES;
+  if (strcasecmp(key, "traceparent") == 0) {
+    reader->headers.parent = reader->parents++ ? NULL : value;
+    reader->headers.parent_bytes = strlen(value);
+  } else if (strcasecmp(key, "tracestate") == 0) {
+    braid_text_printf(&reader->state, "%s%s", reader->state.length ? "," : "", value);
+  }
+  return MHD_YES;
+}
+
+static braid_serve_trace *begin_trace(braid_http_call *call) {
+  trace_reader reader = {0};
+  braid_text_init(&reader.state, NULL);
+  MHD_get_connection_values(call->connection, MHD_HEADER_KIND, read_trace_header, &reader);
+  reader.headers.state = reader.state.data;
+  reader.headers.state_bytes = reader.state.length;
+  braid_serve_trace *trace =
+      braid_serve_trace_begin(call->server->tracer, BRAID_TRACE_HTTP, &reader.headers, call->began_ns);
+  braid_text_deinit(&reader.state);
+  return trace;
+}
+
+/* Makes the call's request of the body; false: refused. */
+static bool make_request(braid_http_call *call, const char *model, const char *version) {
   char detail[BRAID_SERVE_DETAIL];
   size_t json_bytes;
   braid_serve_verdict verdict = braid_serve_begin(call->server, call->tenant, model, version, &call->request, detail);
-  if (verdict != BRAID_SERVE_DONE) {
-    braid_http_refuse(call, verdict, "%s", detail);
+  if (verdict == BRAID_SERVE_DONE)
+    return decode_body(call) && find_json(call, &json_bytes) && braid_http_read_request(call, json_bytes);
+  braid_http_refuse(call, verdict, "%s", detail);
+  return false;
+}
+
+bool braid_http_infer(braid_http_call *call, const char *model, const char *version) {
+  braid_serve_trace *trace = begin_trace(call);
+  if (!make_request(call, model, version)) {
+    braid_serve_trace_refuse(call->server->tracer, trace, model, call->tenant->config->name, call->status,
+                             call->detail);
+    braid_free(NULL, trace);
     return false;
   }
-  if (!decode_body(call) || !find_json(call, &json_bytes) || !braid_http_read_request(call, json_bytes)) return false;
+  call->request->trace = trace;
   call->request->context = call;
   call->request->done = on_done;
   call->request->is_gone = is_gone;

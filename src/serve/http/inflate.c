@@ -25,6 +25,8 @@ bool braid_http_inflate(braid_http_call *call) {
     stream.avail_out = (uInt)room;
     code = inflate(&stream, Z_NO_FLUSH);
     call->bytes += room - stream.avail_out;
+    /* A file of gzip may be of several members (RFC 1952, 2.2), which together are the body. */
+    if (code == Z_STREAM_END && stream.avail_in) code = inflateReset(&stream);
   }
   inflateEnd(&stream);
   braid_free(NULL, packed);

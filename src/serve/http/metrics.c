@@ -126,6 +126,22 @@ static void add_trainings(braid_http_call *call) {
   braid_text_printf(text, "braid_training_seconds_total %.6f\n", open);
 }
 
+static void add_traces(braid_http_call *call) {
+  braid_text *text = &call->text;
+  if (!call->server->tracer) return;
+  braid_tracer_counts counts = braid_serve_tracer_count(call->server->tracer);
+  metric_describe(text, "braid_trace_spans_total", "counter", "Spans that were exported");
+  braid_text_printf(text, "braid_trace_spans_total %llu\n", (unsigned long long)counts.exported);
+  metric_describe(text, "braid_trace_dropped_total", "counter",
+                  "Records of requests, batches and forwards whose spans were dropped: no room was left while the "
+                  "collector was away or slow, or it did not take them");
+  braid_text_printf(text, "braid_trace_dropped_total{reason=\"full\"} %llu\n", (unsigned long long)counts.dropped_full);
+  braid_text_printf(text, "braid_trace_dropped_total{reason=\"refused\"} %llu\n",
+                    (unsigned long long)counts.dropped_failed);
+  metric_describe(text, "braid_trace_post_failures_total", "counter", "Posts to the collector without success");
+  braid_text_printf(text, "braid_trace_post_failures_total %llu\n", (unsigned long long)counts.failures);
+}
+
 void braid_http_metrics(braid_http_call *call) {
   const braid_server *server = call->server;
   braid_text *text = &call->text;
@@ -134,6 +150,7 @@ void braid_http_metrics(braid_http_call *call) {
   add_power(call);
   braid_http_add_card_metrics(call);
   if (call->tenant->config->admin) add_trainings(call);
+  if (call->tenant->config->admin) add_traces(call);
   metric_describe(text, "braid_device_busy_ratio", "gauge",
                   "Part of the last second that a device was in use, measured");
   for (size_t i = 0; i < server->device_count; i++)

@@ -277,6 +277,14 @@ static void on_done(braid_serve_request *request) {
   call_destroy(call);
 }
 
+/* The scheduler never had it. */
+static void end_early(braid_serve_request *request) {
+  const wire_call *call = request->context;
+  braid_serve_trace_refuse(call->connection->wire->server->tracer, request->trace, request->model->config->name,
+                           request->tenant->config->name, braid_serve_http_status(request->verdict), request->detail);
+  on_done(request);
+}
+
 static bool is_gone(braid_serve_request *request) {
   const wire_call *call = request->context;
   return __atomic_load_n(&call->cancelled, __ATOMIC_ACQUIRE) ||
@@ -285,12 +293,12 @@ static bool is_gone(braid_serve_request *request) {
 
 /* --- filling -------------------------------------------------------------------------------------------------------
  */
-static void submit_call(wire_call *call) {
+static void submit_call(wire_call *call, bool here) {
   braid_serve_scheduler *scheduler = call->connection->wire->server->scheduler;
   if (copy_inputs(call))
-    braid_serve_submit(scheduler, call->request);
+    here ? braid_serve_submit_here(scheduler, call->request) : braid_serve_submit(scheduler, call->request);
   else
-    on_done(call->request);
+    end_early(call->request);
 }
 
 void *braid_wire_filler_main(void *context) {
@@ -306,9 +314,9 @@ void *braid_wire_filler_main(void *context) {
     pthread_mutex_unlock(&wire->lock);
     if (is_gone(call->request)) {
       braid_serve_refuse(call->request, BRAID_SERVE_CANCELLED, "the launch was cancelled before its inputs were read");
-      on_done(call->request);
+      end_early(call->request);
     } else {
-      submit_call(call);
+      submit_call(call, false);
     }
     pthread_mutex_lock(&wire->lock);
   }
@@ -340,22 +348,37 @@ static void hand_over(wire_connection *c, wire_call *call, const uint8_t *body) 
   pthread_mutex_unlock(&wire->lock);
 }
 
+static braid_serve_trace *begin_trace(braid_serve_tracer *tracer, const braid_wire_launch *launch, int64_t began) {
+  braid_trace_headers headers = {.parent = launch->traceparent[0] ? launch->traceparent : NULL,
+                                 .parent_bytes = strlen(launch->traceparent),
+                                 .state = launch->tracestate,
+                                 .state_bytes = strlen(launch->tracestate)};
+  return braid_serve_trace_begin(tracer, BRAID_TRACE_WIRE, &headers, began);
+}
+
 void braid_wire_launch_message(wire_connection *c, const braid_wire_header *header, const uint8_t *body) {
   braid_wire_launch *launch = &c->wire->launch;
   braid_wire_reader reader = {.data = body, .bytes = (size_t)header->bytes};
   braid_serve_request *request;
   wire_compiled *compiled;
   char detail[BRAID_SERVE_DETAIL];
+  int64_t began = braid_now_ns();
   const char *wrong = braid_wire_get_launch(&reader, launch);
   if (wrong) {
     braid_wire_answer_status(c, header, BRAID_SERVE_INVALID, "launch: %s", wrong);
     return;
   }
+  braid_serve_tracer *tracer = c->wire->server->tracer;
+  braid_serve_trace *trace = begin_trace(tracer, launch, began);
   braid_serve_verdict verdict = find_model(c, launch, &compiled, &request, detail);
   if (verdict != BRAID_SERVE_DONE) {
+    braid_serve_trace_refuse(tracer, trace, launch->model, c->tenant->config->name, braid_serve_http_status(verdict),
+                             detail);
+    braid_free(NULL, trace);
     braid_wire_answer_status(c, header, verdict, "%s", detail);
     return;
   }
+  request->trace = trace;
   wire_call *call = call_create(c, header->id, request, compiled);
   if (!call) {
     braid_serve_request_destroy(request);
@@ -370,12 +393,14 @@ void braid_wire_launch_message(wire_connection *c, const braid_wire_header *head
   for (size_t i = 0; i < call->copy_count; i++) total += call->copies[i].bytes;
   if (launch->timeout_us) request->deadline_ns = braid_now_ns() + (int64_t)launch->timeout_us * 1000;
   request->priority = launch->priority;
+  bool here = c->wire->alone; /* once for each time that it wakes: others wait to be read */
+  c->wire->alone = false;
   request->done = on_done;
   request->is_gone = is_gone;
   if (!whole)
-    on_done(request);
+    end_early(request);
   else if (total > kLong && (!launch->data_bytes || c->body == body)) /* else the data is in a buffer that goes on */
     hand_over(c, call, body);
   else
-    submit_call(call);
+    submit_call(call, here);
 }

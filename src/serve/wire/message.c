@@ -81,7 +81,7 @@ static void hello_message(wire_connection *c, const braid_wire_header *header, b
   braid_wire_welcome welcome = {.version = BRAID_WIRE_VERSION,
                                 .rights = (config->admin || config->compile ? BRAID_WIRE_MAY_COMPILE : 0u) |
                                           (c->local ? BRAID_WIRE_HAS_MEMORY : 0u) |
-                                          (sends_bulk(c) ? BRAID_WIRE_HAS_BULK : 0u),
+                                          (sends_bulk(c) ? BRAID_WIRE_HAS_BULK : 0u) | BRAID_WIRE_TAKES_TRACE,
                                 .max_bytes = (uint64_t)server->config->max_request_bytes};
   snprintf(welcome.server, sizeof welcome.server, "braid %s", BRAID_VERSION);
   snprintf(welcome.tenant, sizeof welcome.tenant, "%s", config->name);

@@ -156,6 +156,7 @@ static void *reader_main(void *context) {
         accept_some(wire, pointer);
       } else {
         wire_connection *c = pointer;
+        wire->alone = count == 1;
         if (c->file >= 0 && !braid_wire_connection_serve(c, events[i].events)) end_connection(c);
       }
     }

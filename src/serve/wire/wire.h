@@ -170,6 +170,7 @@ struct braid_serve_wire {
   int port;
   braid_thread reader, compiler, filler;
   bool reading, compiles, fills; /* the threads are there */
+  bool alone;                    /* the reading thread has one event at hand, and may run what it asks for */
   bool paused;                   /* no file descriptors for new connections */
   int ending, stop;              /* atomic: the compiling and the filling thread end; the reading one ends */
   int64_t receive_ns;

@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { kTraced = 0x80 }; /* with the priority of a launch: a trace context follows */
+
 size_t braid_wire_dtype_bytes(unsigned dtype) {
   static const uint8_t kBytes[] = {0,
 #define BYTES(id, number, bytes, name) [number] = bytes,
@@ -139,7 +141,12 @@ void braid_wire_put_launch(braid_wire_writer *writer, const braid_wire_launch *l
   braid_wire_put_text(writer, launch->model);
   braid_wire_put_text(writer, launch->version);
   braid_wire_put_number(writer, launch->timeout_us, 8);
-  braid_wire_put_number(writer, launch->priority, 1);
+  bool traced = launch->traceparent[0] != '\0';
+  braid_wire_put_number(writer, launch->priority | (traced ? kTraced : 0u), 1);
+  if (traced) {
+    braid_wire_put_text(writer, launch->traceparent);
+    braid_wire_put_text(writer, launch->tracestate);
+  }
   braid_wire_put_number(writer, launch->input_count, 1);
   braid_wire_put_number(writer, launch->output_count, 1);
   for (size_t i = 0; i < launch->input_count; i++) braid_wire_put_tensor(writer, &launch->inputs[i]);
@@ -392,6 +399,13 @@ const char *braid_wire_get_launch(braid_wire_reader *reader, braid_wire_launch *
   out->timeout_us = braid_wire_get_number(reader, 8);
   if (out->timeout_us > INT64_MAX / 2000) refuse(reader, "the deadline is too far away");
   out->priority = (uint8_t)braid_wire_get_number(reader, 1);
+  out->traceparent[0] = out->tracestate[0] = '\0';
+  if (out->priority & kTraced) {
+    out->priority &= (uint8_t)~kTraced;
+    braid_wire_get_text(reader, out->traceparent, sizeof out->traceparent);
+    braid_wire_get_text(reader, out->tracestate, sizeof out->tracestate);
+    if (!out->traceparent[0]) refuse(reader, "a trace context has a traceparent");
+  }
   if (out->priority > 9) refuse(reader, "priorities are 1 to 9, or 0 for the tenant's");
   out->input_count = get_count(reader);
   out->output_count = get_count(reader);

@@ -25,6 +25,7 @@ enum {
   BRAID_WIRE_NAME = 128, /* of a name, with its zero */
   BRAID_WIRE_TOKEN = 4097,
   BRAID_WIRE_DETAIL = 512,
+  BRAID_WIRE_STATE = 513, /* of a tracestate */
   BRAID_WIRE_RANK = 8,
   BRAID_WIRE_PORTS = 64,
   BRAID_WIRE_SMALL = 16384,     /* message of any kind but LAUNCH, DATA and COMPILE, whole */
@@ -97,7 +98,8 @@ typedef struct braid_wire_hello {
 enum {
   BRAID_WIRE_MAY_COMPILE = 1,
   BRAID_WIRE_HAS_MEMORY = 2, /* the socket passes descriptors */
-  BRAID_WIRE_HAS_BULK = 4    /* files of models by UCX, for another daemon of the cluster */
+  BRAID_WIRE_HAS_BULK = 4,   /* files of models by UCX, for another daemon of the cluster */
+  BRAID_WIRE_TAKES_TRACE = 8 /* launches may have a trace context */
 };
 typedef struct braid_wire_welcome {
   uint32_t version, rights;
@@ -128,6 +130,8 @@ typedef struct braid_wire_launch {
   char model[BRAID_WIRE_NAME], version[BRAID_WIRE_NAME];
   uint64_t timeout_us; /* from arrival; 0: the model's, or none */
   uint8_t priority;    /* 0: the tenant's; 1 to 9 */
+  /* W3C trace context, as in HTTP's headers of these names; "": none */
+  char traceparent[BRAID_WIRE_NAME], tracestate[BRAID_WIRE_STATE];
   size_t input_count, output_count;
   braid_wire_tensor inputs[BRAID_WIRE_PORTS], outputs[BRAID_WIRE_PORTS];
   const uint8_t *data; /* in the body: that of inline inputs */
