@@ -47,6 +47,9 @@ struct braid_client {
   braid_client_counters counters;
 };
 
+/* The connection is of no use any more, as its owner knows by other means: whoever waits in it ends, LOST. */
+void client_break(braid_client *client, const char *why);
+
 /* Records the sentence (printf) of this thread, and returns the status. */
 braid_client_status client_fail(braid_client_status status, const char *format, ...)
     __attribute__((format(printf, 2, 3)));

@@ -152,10 +152,11 @@ static void node_follow(braid_serve_cluster *cluster) {
     braid_cluster_candidate_key(cluster, own, sizeof own);
     pthread_mutex_lock(&cluster->lock);
     braid_cluster_roster_apply(&cluster->roster, cluster->prefix, &keys);
-    const braid_cluster_candidate *leader = braid_cluster_roster_leader(&cluster->roster);
+    const braid_cluster_candidate *leader = braid_cluster_control(cluster);
     cluster->leads = leader && cluster->lease && strcmp(leader->key, own + strlen("election/")) == 0;
     pthread_cond_broadcast(&cluster->changed);
     pthread_mutex_unlock(&cluster->lock);
+    braid_cluster_watch(cluster, braid_now_ns());
   }
   braid_etcd_keys_free(&keys);
 }
@@ -167,7 +168,7 @@ static bool is_held(const braid_serve_cluster *cluster, const braid_cluster_orde
   for (size_t i = 0; i < order->node_count; i++) {
     const braid_cluster_member *member = braid_cluster_roster_member(&cluster->roster, order->nodes[i]);
     const braid_cluster_holding *holding = member ? braid_cluster_member_holding(member, order->model) : NULL;
-    if (holding && holding->state == BRAID_CLUSTER_READY) return true;
+    if (holding && holding->state == BRAID_CLUSTER_READY && !braid_cluster_is_silent(cluster, member)) return true;
   }
   return order->node_count == 0;
 }

@@ -50,12 +50,6 @@ static int users_of(const braid_serve_cluster *cluster, const char *address) {
   return users;
 }
 
-/* Whether it has written nothing of itself while we have: it hangs, or its network is gone, and its lease will tell. */
-static bool is_silent(const braid_serve_cluster *cluster, const braid_cluster_member *member) {
-  const braid_cluster_member *self = braid_cluster_roster_member(&cluster->roster, cluster->node);
-  return self && member->seen_ns < self->seen_ns - BRAID_CLUSTER_SILENT_MS * kMs;
-}
-
 /* The node that holds the model and has the least to do for each of its instances; silent ones last. The lock is held.
  */
 static const braid_cluster_member *find_best(const journey *j) {
@@ -71,7 +65,7 @@ static const braid_cluster_member *find_best(const journey *j) {
         is_refused(j, member->address) || braid_cluster_is_down(cluster, member->address, now))
       continue;
     double load = (double)(member->waiting + users_of(cluster, member->address)) / (double)member->instances;
-    if (is_silent(cluster, member)) load += 1e12;
+    if (braid_cluster_is_silent(cluster, member)) load += 1e12;
     if (best && load >= least) continue;
     best = member;
     least = load;
@@ -97,9 +91,9 @@ static bool is_there(const journey *j) {
   pthread_mutex_lock(&j->cluster->lock);
   const braid_cluster_member *member = braid_cluster_roster_member(&j->cluster->roster, j->node), *best;
   bool there = member && strcmp(member->address, j->address) == 0;
-  if (there && is_silent(j->cluster, member)) {
+  if (there && braid_cluster_is_silent(j->cluster, member)) {
     best = find_best(j);
-    there = !best || best == member || is_silent(j->cluster, best);
+    there = !best || best == member || braid_cluster_is_silent(j->cluster, best);
   }
   pthread_mutex_unlock(&j->cluster->lock);
   return there;

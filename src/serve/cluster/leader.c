@@ -11,7 +11,8 @@
 #include "serve/cluster/node.h"
 #include "serve/cluster/placement_policy.h"
 
-enum { DECIDE_MS = 1000, WRITES = 40 };
+enum { DECIDE_MS = 1000, WRITES = 40, FENCES = 1 + BRAID_CLUSTER_MOST_SILENT };
+_Static_assert((int)WRITES + (int)FENCES <= (int)BRAID_ETCD_OPS, "they fit into a transaction");
 static const int64_t kMs = 1000000;
 static const double kUnknownSeconds = 1e-3; /* of a request, where nothing is measured yet */
 static const double kMostBusy = 0.7, kLot = 0.02;
@@ -80,10 +81,14 @@ static bool name_all(const braid_cluster_roster *roster, situation *s) {
   return whole;
 }
 
-static void describe_nodes(const braid_cluster_roster *roster, situation *s) {
+/* One that was silent a while ago counts as lost: it is given nothing new, so that one that is merely slow does not
+ * get and lose models all the time. */
+static void describe_nodes(const braid_serve_cluster *cluster, const braid_cluster_roster *roster, int64_t now,
+                           situation *s) {
   for (size_t i = 0; i < s->problem.node_count; i++) {
     const braid_cluster_member *member = braid_cluster_roster_member(roster, s->nodes[i]);
-    s->node_list[i] = (braid_cluster_node){.alive = member != NULL,
+    bool alive = member && !braid_cluster_is_suspect(cluster, s->nodes[i], now);
+    s->node_list[i] = (braid_cluster_node){.alive = alive,
                                            .kind = i,
                                            .slow = 1,
                                            .power_known = true, /* none sleeps: an empty node saves nothing */
@@ -170,7 +175,7 @@ static bool situation_describe(braid_serve_cluster *cluster, const braid_cluster
   s->seconds = braid_zalloc_array(NULL, p->node_count * p->model_count + 1, sizeof *s->seconds);
   s->present = braid_zalloc_array(NULL, p->model_count * BRAID_CLUSTER_COPIES + 1, sizeof *s->present);
   if (!s->node_list || !s->model_list || !s->seconds || !s->present) return false;
-  describe_nodes(roster, s);
+  describe_nodes(cluster, roster, braid_now_ns(), s);
   describe_models(cluster, roster, s);
   describe_present(roster, s);
   p->nodes = s->node_list;
@@ -207,9 +212,22 @@ static bool orders_agree(const braid_cluster_order *a, const braid_cluster_order
   return true;
 }
 
+/* What a node that was silent has it keeps where nobody takes its place. */
+static void keep_silent(const braid_serve_cluster *cluster, const braid_cluster_order *before, size_t copies,
+                        braid_cluster_order *order) {
+  int64_t now = braid_now_ns();
+  for (size_t i = 0; before && i < before->node_count && order->node_count < copies; i++) {
+    const char *node = before->nodes[i];
+    if (braid_cluster_order_names(order, node) || !braid_cluster_is_suspect(cluster, node, now)) continue;
+    if (braid_cluster_roster_member(&cluster->roster, node))
+      snprintf(order->nodes[order->node_count++], BRAID_CLUSTER_NAME, "%s", node);
+  }
+}
+
 /* Orders that are others than those there are, up to WRITES; returns how many. */
-static size_t find_changes(const braid_cluster_roster *roster, const situation *s, const braid_cluster_plan *plan,
+static size_t find_changes(const braid_serve_cluster *cluster, const situation *s, const braid_cluster_plan *plan,
                            bool settled, braid_cluster_order *out) {
+  const braid_cluster_roster *roster = &cluster->roster;
   size_t count = 0;
   for (size_t m = 0; m < s->problem.model_count && count < WRITES; m++) {
     const braid_cluster_order *before = braid_cluster_roster_order(roster, s->models[m]);
@@ -220,6 +238,7 @@ static size_t find_changes(const braid_cluster_roster *roster, const situation *
     for (size_t i = 0; i < plan->replica_count && order->node_count < BRAID_CLUSTER_COPIES; i++)
       if (plan->replicas[i].model == m)
         snprintf(order->nodes[order->node_count++], BRAID_CLUSTER_NAME, "%s", s->nodes[plan->replicas[i].node]);
+    keep_silent(cluster, before, s->model_list[m].least, order);
     if (before && orders_agree(before, order)) continue;
     order_explain(s, plan, m, order->reason, sizeof order->reason);
     count++;
@@ -227,18 +246,32 @@ static size_t find_changes(const braid_cluster_roster *roster, const situation *
   return count;
 }
 
+/* What has to be so still when orders are written: we are a candidate, and who is silent has written nothing; returns
+ * how many there are. */
+static size_t fence(const braid_serve_cluster *cluster, char (*keys)[300], braid_etcd_compare *out) {
+  const braid_cluster_candidate *self = braid_cluster_control(cluster);
+  size_t count = 0;
+  snprintf(keys[0], sizeof keys[0], "%selection/%s", cluster->prefix, self->key);
+  out[count++] = (braid_etcd_compare){.key = keys[0], .revision = self->revision};
+  for (size_t i = 0; i < cluster->roster.member_count && count < FENCES; i++) {
+    const braid_cluster_member *member = &cluster->roster.members[i];
+    if (!braid_cluster_is_given_up(cluster, member)) continue;
+    snprintf(keys[count], sizeof keys[count], "%snodes/%s", cluster->prefix, member->name);
+    out[count] = (braid_etcd_compare){.key = keys[count], .modified = true, .revision = member->written};
+    count++;
+  }
+  return count;
+}
+
 /* All of them, if we are still the control node and nobody has written meanwhile. */
 static void write_orders(braid_serve_cluster *cluster, const braid_cluster_order *orders, size_t count) {
-  braid_etcd_compare compares[WRITES + 1];
+  braid_etcd_compare compares[WRITES + FENCES];
   braid_etcd_op ops[WRITES];
-  char keys[WRITES + 1][300], candidate[64];
+  char keys[WRITES + FENCES][300];
   braid_text texts[WRITES];
-  const braid_cluster_candidate *leader = braid_cluster_roster_leader(&cluster->roster);
   bool done = false, whole = true;
   int64_t revision = 0;
-  braid_cluster_candidate_key(cluster, candidate, sizeof candidate);
-  snprintf(keys[count], sizeof keys[count], "%s%s", cluster->prefix, candidate);
-  compares[count] = (braid_etcd_compare){.key = keys[count], .revision = leader->revision};
+  size_t fences = fence(cluster, &keys[count], &compares[count]);
   for (size_t i = 0; i < count; i++) {
     braid_text_init(&texts[i], NULL);
     braid_cluster_order_write(&orders[i], &texts[i]);
@@ -247,8 +280,9 @@ static void write_orders(braid_serve_cluster *cluster, const braid_cluster_order
     compares[i] = (braid_etcd_compare){.key = keys[i], .modified = true, .revision = orders[i].revision};
     ops[i] = (braid_etcd_op){.key = keys[i], .value = texts[i].data};
   }
-  braid_status status =
-      whole ? braid_etcd_transact(cluster->etcd, compares, count + 1, ops, count, &done, &revision) : BRAID_NO_MEMORY;
+  braid_status status = whole
+                            ? braid_etcd_transact(cluster->etcd, compares, count + fences, ops, count, &done, &revision)
+                            : BRAID_NO_MEMORY;
   for (size_t i = 0; i < count; i++) braid_text_deinit(&texts[i]);
   if (status != BRAID_OK || !done) return; /* what others have written is seen first, and then decided anew */
   cluster->orders_revision = revision;
@@ -267,7 +301,7 @@ static void leader_decide(braid_serve_cluster *cluster, bool settled) {
   bool ready =
       situation_describe(cluster, &cluster->roster, &s) && orders && s.problem.node_count && s.problem.model_count;
   if (ready && braid_cluster_place(&s.problem, NULL, &plan) == BRAID_OK) {
-    size_t count = find_changes(&cluster->roster, &s, &plan, settled, orders);
+    size_t count = find_changes(cluster, &s, &plan, settled, orders);
     if (count) write_orders(cluster, orders, count);
     braid_cluster_plan_deinit(&plan);
   } else if (ready) {
@@ -278,11 +312,13 @@ static void leader_decide(braid_serve_cluster *cluster, bool settled) {
   braid_free(NULL, orders);
 }
 
-/* What decisions stand on, but for loads: who is there, and what they can hold. */
-static size_t count_able(const braid_cluster_roster *roster) {
+/* What decisions stand on, but for loads: who is there, who is silent, and what they can hold. */
+static size_t count_able(const braid_serve_cluster *cluster) {
+  const braid_cluster_roster *roster = &cluster->roster;
   size_t sum = roster->order_count;
   for (size_t i = 0; i < roster->member_count; i++) {
     sum = sum * 31 + (size_t)roster->members[i].revision;
+    sum = sum * 3 + braid_cluster_is_given_up(cluster, &roster->members[i]);
     for (size_t k = 0; k < roster->members[i].holding_count; k++)
       sum = sum * 3 + is_able(&roster->members[i].holdings[k]);
   }
@@ -294,7 +330,7 @@ void braid_cluster_lead(braid_serve_cluster *cluster, int64_t now) {
     cluster->joined_ns = now;
     return;
   }
-  size_t able = count_able(&cluster->roster);
+  size_t able = count_able(cluster);
   bool news = able != cluster->joined_count;
   if (cluster->roster.revision < cluster->orders_revision) return;
   if (!news && now < cluster->lead_ns + DECIDE_MS * kMs) return;

@@ -3,6 +3,7 @@
  *   cluster.c    its life; the keeper's thread, which alone speaks to etcd
  *   publish.c    what it says of itself
  *   leader.c     what the control node orders
+ *   silence.c    who writes nothing of itself any more, and who is the control node then
  *   peers.c      connections to other daemons, and models that stand for theirs
  *   fetch.c      files of models that are not here
  *   forward.c    requests on their way to others
@@ -22,10 +23,12 @@
 #include "serve/server.h"
 
 enum {
-  BRAID_CLUSTER_TTL_S = 2,        /* of leases; etcd's least with its own settings */
-  BRAID_CLUSTER_RENEW_MS = 500,   /* between renewals */
-  BRAID_CLUSTER_PUBLISH_MS = 500, /* between what nodes write of themselves, */
-  BRAID_CLUSTER_SILENT_MS = 1500, /* and without which for so long they are asked only if there is no other */
+  BRAID_CLUSTER_TTL_S = 2,           /* of leases; etcd's least with its own settings */
+  BRAID_CLUSTER_RENEW_MS = 500,      /* between renewals */
+  BRAID_CLUSTER_PUBLISH_MS = 500,    /* between what nodes write of themselves, */
+  BRAID_CLUSTER_SILENT_MS = 1500,    /* and without which for so long they are asked only if there is no other, */
+  BRAID_CLUSTER_MISTRUST_MS = 10000, /* and given nothing new for so long after that */
+  BRAID_CLUSTER_MOST_SILENT = 16,    /* nodes that the control node gives up at a time */
   BRAID_CLUSTER_TICK_MS = 50,
   BRAID_CLUSTER_WORKERS = 32,    /* requests on their way at a time */
   BRAID_CLUSTER_SETTLE_MS = 1000 /* a control node waits so long for others before it places what is new */
@@ -61,6 +64,12 @@ typedef struct cluster_demand {
   double requests_per_s;
 } cluster_demand;
 
+/* A node that was silent. */
+typedef struct cluster_suspect {
+  char node[BRAID_CLUSTER_NAME];
+  int64_t until_ns; /* it is given nothing new; 0: nobody */
+} cluster_suspect;
+
 /* A model's files. */
 typedef struct cluster_files {
   char sum[BRAID_SHA256_HEX + 1]; /* "": not known, or not there */
@@ -93,6 +102,7 @@ struct braid_serve_cluster {
   cluster_rate *rates; /* of the configuration's models */
   cluster_demand *demands;
   size_t demand_count, demand_room;
+  cluster_suspect suspects[BRAID_CLUSTER_MOST_SILENT];
   /* --- with the lock --- */
   pthread_mutex_t lock;
   pthread_cond_t changed;
@@ -131,6 +141,18 @@ void braid_cluster_find_files(braid_serve_cluster *cluster);
 /* --- leader.c: the keeper's --- */
 /* Where this daemon is the control node: decides, and writes what changes. */
 void braid_cluster_lead(braid_serve_cluster *cluster, int64_t now_ns);
+
+/* --- silence.c: the lock is held, or it is the keeper that asks --- */
+/* Whether it has written nothing of itself for a while, as we have. */
+bool braid_cluster_is_silent(const braid_serve_cluster *cluster, const braid_cluster_member *member);
+/* Whether the control node places its models elsewhere before its lease is over: it is silent, and most are not. */
+bool braid_cluster_is_given_up(const braid_serve_cluster *cluster, const braid_cluster_member *member);
+/* The control node: the oldest candidate whose node is not given up; NULL: there is none. */
+const braid_cluster_candidate *braid_cluster_control(const braid_serve_cluster *cluster);
+/* The keeper's, now and then: remembers who was silent. */
+void braid_cluster_watch(braid_serve_cluster *cluster, int64_t now_ns);
+/* The keeper's: whether it was silent a while ago. */
+bool braid_cluster_is_suspect(const braid_serve_cluster *cluster, const char *node, int64_t now_ns);
 
 /* --- peers.c --- */
 /* A connection for the tenant; NULL, with the client's sentence: there is none. */

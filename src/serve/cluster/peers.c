@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/sha256.h"
+#include "client/channel.h"
 #include "serve/cluster/node.h"
 #include "serve/wire/wire.h"
 
@@ -88,6 +89,7 @@ cluster_link *braid_cluster_link(braid_serve_cluster *cluster, const char *addre
 void braid_cluster_unlink(braid_serve_cluster *cluster, cluster_link *link, bool broken) {
   pthread_mutex_lock(&cluster->lock);
   link->broken |= broken;
+  if (broken) client_break(link->client, "the node does not answer any more"); /* nor is a farewell waited for */
   bool last = --link->users == 0 && link->broken;
   if (last) {
     cluster_link **at = &cluster->links;
@@ -109,15 +111,28 @@ void braid_cluster_close_links(braid_serve_cluster *cluster) {
   }
 }
 
-/* Connections that nobody uses to addresses where no node is any more. */
-static void drop_idle(braid_serve_cluster *cluster) {
+/* Whether what is sent there has a chance: a node is there, which the control node has not given up. The lock is held.
+ */
+static bool link_is_known(const braid_serve_cluster *cluster, const cluster_link *link) {
+  const braid_cluster_roster *roster = &cluster->roster;
+  const braid_cluster_member *member = NULL;
+  for (size_t i = 0; i < roster->member_count && !member; i++)
+    if (strcmp(roster->members[i].address, link->address) == 0) member = &roster->members[i];
+  if (!member || !braid_cluster_is_silent(cluster, member)) return member;
+  for (size_t i = 0; i < roster->order_count; i++)
+    if (braid_cluster_order_names(&roster->orders[i], member->name)) return true;
+  return false;
+}
+
+/* Connections to addresses where no node is any more: whoever still sends there goes on to another node at once. */
+static void drop_lost(braid_serve_cluster *cluster) {
   cluster_link *dropped = NULL;
   pthread_mutex_lock(&cluster->lock);
   for (cluster_link **at = &cluster->links; *at;) {
     cluster_link *link = *at;
-    bool known = false;
-    for (size_t i = 0; i < cluster->roster.member_count && !known; i++)
-      known = strcmp(cluster->roster.members[i].address, link->address) == 0;
+    bool known = link_is_known(cluster, link);
+    if (!known) client_break(link->client, "its node is not there any more");
+    link->broken |= !known;
     if (known || link->users) {
       at = &link->next;
       continue;
@@ -263,7 +278,7 @@ void *braid_cluster_describer_main(void *context) {
   struct timespec until;
   while (!__atomic_load_n(&cluster->ending, __ATOMIC_ACQUIRE)) {
     for (size_t i = 0; i < cluster->server->config->models_count; i++) describe_model(cluster, i);
-    drop_idle(cluster);
+    drop_lost(cluster);
     clock_gettime(CLOCK_MONOTONIC, &until);
     until.tv_nsec += BRAID_CLUSTER_TICK_MS * 1000000L;
     until.tv_sec += until.tv_nsec / 1000000000;

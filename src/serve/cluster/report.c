@@ -13,11 +13,13 @@ static void add_member(const braid_serve_cluster *cluster, const braid_cluster_m
   braid_text_add_json(text, member->address);
   braid_text_add(text, ",\"devices\":");
   braid_text_add_json(text, member->devices);
-  braid_text_printf(text,
-                    ",\"self\":%s,\"control\":%s,\"busy\":%.4f,\"waiting\":%lld,\"instances\":%lld,\"ready\":%zu}",
-                    strcmp(member->name, cluster->node) == 0 ? "true" : "false",
-                    leader && strcmp(member->name, leader->node) == 0 ? "true" : "false", member->busy,
-                    (long long)member->waiting, (long long)member->instances, ready);
+  braid_text_printf(
+      text,
+      ",\"self\":%s,\"control\":%s,\"silent\":%s,\"busy\":%.4f,\"waiting\":%lld,\"instances\":%lld,\"ready\":%zu}",
+      strcmp(member->name, cluster->node) == 0 ? "true" : "false",
+      leader && strcmp(member->name, leader->node) == 0 ? "true" : "false",
+      braid_cluster_is_silent(cluster, member) ? "true" : "false", member->busy, (long long)member->waiting,
+      (long long)member->instances, ready);
 }
 
 static void add_order(const braid_serve_cluster *cluster, const braid_cluster_order *order, braid_text *text) {
@@ -39,7 +41,7 @@ static void add_order(const braid_serve_cluster *cluster, const braid_cluster_or
 void braid_serve_cluster_report(braid_serve_cluster *cluster, braid_text *text) {
   pthread_mutex_lock(&cluster->lock);
   const braid_cluster_roster *roster = &cluster->roster;
-  const braid_cluster_candidate *leader = braid_cluster_roster_leader(roster);
+  const braid_cluster_candidate *leader = braid_cluster_control(cluster);
   braid_text_add(text, "{\"name\":");
   braid_text_add_json(text, cluster->config->name);
   braid_text_add(text, ",\"node\":");

@@ -210,6 +210,12 @@ const braid_cluster_candidate *braid_cluster_roster_leader(const braid_cluster_r
   return first;
 }
 
+bool braid_cluster_roster_is_silent(const braid_cluster_roster *roster, const char *self,
+                                    const braid_cluster_member *member, int64_t for_ns) {
+  const braid_cluster_member *own = braid_cluster_roster_member(roster, self);
+  return own && member->seen_ns < own->seen_ns - for_ns;
+}
+
 /* --- changes -------------------------------------------------------------------------------------------------------
  */
 static void drop_member(braid_cluster_roster *roster, size_t at) {
@@ -261,6 +267,7 @@ static bool put_member(braid_cluster_roster *roster, const char *name, const bra
   member.lease = key->lease;
   member.seen_ns = braid_now_ns();
   member.revision = key->create_revision;
+  member.written = key->mod_revision;
   size_t at = find_member(roster, name);
   if (at == roster->member_count &&
       !list_grow((void **)&roster->members, at, &roster->member_room, sizeof member, BRAID_CLUSTER_MEMBERS)) {

@@ -46,6 +46,7 @@ typedef struct braid_cluster_holding {
 typedef struct braid_cluster_member {
   char name[BRAID_CLUSTER_NAME], address[BRAID_CLUSTER_PLACE], instance[33];
   int64_t lease, revision; /* revision: that made the key */
+  int64_t written;         /* that changed it last */
   int64_t seen_ns;         /* when it was written last, as seen here; by braid_now_ns() */
   double busy;             /* of late, 0 to 1 */
   int64_t waiting;         /* requests */
@@ -89,6 +90,11 @@ const braid_cluster_holding *braid_cluster_member_holding(const braid_cluster_me
 bool braid_cluster_order_names(const braid_cluster_order *order, const char *node);
 /* The control node: the candidate whose key is the oldest; NULL: there is none. */
 const braid_cluster_candidate *braid_cluster_roster_leader(const braid_cluster_roster *roster);
+
+/* Whether it has written nothing of itself for `for_ns` while node `self` has: it hangs, or its network is gone. What
+ * `self` wrote comes behind all that others wrote before, so that a pause of our own makes nobody silent. */
+bool braid_cluster_roster_is_silent(const braid_cluster_roster *roster, const char *self,
+                                    const braid_cluster_member *member, int64_t for_ns);
 
 /* Values as JSON. */
 void braid_cluster_member_write(const braid_cluster_member *member, braid_text *out);

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <cmocka.h>
 
@@ -60,6 +61,28 @@ static void test_keys(void **state) {
   assert_null(braid_cluster_roster_order(&roster, "m"));
   braid_cluster_roster_apply(&roster, kPrefix, &(braid_etcd_keys){.all = true, .revision = 20});
   assert_int_equal(roster.member_count + roster.order_count + roster.candidate_count, 0);
+  braid_cluster_roster_deinit(&roster);
+}
+
+/* Who has written nothing while we have; by what came when, not by the clock. */
+static void test_silence(void **state) {
+  (void)state;
+  enum { SHORT_NS = 20000000 };
+  braid_cluster_roster roster = {0};
+  put(&roster, "nodes/a", NODE(""), 5, 5);
+  put(&roster, "nodes/b", NODE(""), 6, 6);
+  nanosleep(&(struct timespec){0, 2 * SHORT_NS}, NULL);
+  const braid_cluster_member *a = braid_cluster_roster_member(&roster, "a");
+  assert_false(braid_cluster_roster_is_silent(&roster, "b", a, SHORT_NS)); /* we have written nothing either */
+  assert_false(braid_cluster_roster_is_silent(&roster, "c", a, SHORT_NS)); /* nor are we there */
+  put(&roster, "nodes/b", NODE(""), 6, 7);
+  a = braid_cluster_roster_member(&roster, "a");
+  assert_true(braid_cluster_roster_is_silent(&roster, "b", a, SHORT_NS));
+  assert_int_equal(a->written, 5);
+  put(&roster, "nodes/a", NODE(""), 5, 8);
+  a = braid_cluster_roster_member(&roster, "a");
+  assert_false(braid_cluster_roster_is_silent(&roster, "b", a, SHORT_NS));
+  assert_int_equal(a->written, 8);
   braid_cluster_roster_deinit(&roster);
 }
 
@@ -147,7 +170,7 @@ static void test_limits(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_keys), cmocka_unit_test(test_malformed),
-                                     cmocka_unit_test(test_limits)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_keys), cmocka_unit_test(test_silence),
+                                     cmocka_unit_test(test_malformed), cmocka_unit_test(test_limits)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
