@@ -405,6 +405,7 @@ void braid_serve_cluster_destroy(braid_serve_cluster *cluster) {
   braid_free(NULL, cluster->rates);
   braid_free(NULL, cluster->files);
   braid_free(NULL, cluster->demands);
+  braid_free(NULL, cluster->ways);
   if (cluster->token) explicit_bzero(cluster->token, strlen(cluster->token));
   braid_free(NULL, cluster->token);
   pthread_mutex_destroy(&cluster->lock);

@@ -6,6 +6,7 @@
  *   silence.c    who writes nothing of itself any more, and who is the control node then
  *   peers.c      connections to other daemons, and models that stand for theirs
  *   fetch.c      files of models that are not here
+ *   routes.c     to whom
  *   forward.c    requests on their way to others
  *   report.c     what it tells of all this
  *
@@ -49,6 +50,25 @@ typedef struct cluster_down {
   char address[BRAID_CLUSTER_PLACE];
   int64_t until_ns;
 } cluster_down;
+
+/* A request that is with another node. */
+typedef struct cluster_errand {
+  struct cluster_errand *next;
+  char address[BRAID_CLUSTER_PLACE];
+  int64_t sent_ns;
+} cluster_errand;
+
+/* How long answers from an address took beyond their time there. */
+typedef struct cluster_way {
+  char address[BRAID_CLUSTER_PLACE];
+  double seconds;
+} cluster_way;
+
+/* Addresses that are not asked. */
+typedef struct cluster_refusals {
+  char addresses[BRAID_CLUSTER_COPIES][BRAID_CLUSTER_PLACE];
+  size_t count;
+} cluster_refusals;
 
 /* What is measured of a model here. */
 typedef struct cluster_rate {
@@ -117,6 +137,9 @@ struct braid_serve_cluster {
   cluster_link *links;
   cluster_down downs[64];
   size_t down_next;
+  cluster_errand *errands;
+  cluster_way *ways;
+  size_t way_count, way_room;
   braid_serve_request *queue, **queue_end;
   size_t queued, workers, idle;
   size_t worker_count;
@@ -168,6 +191,16 @@ void braid_cluster_set_down(braid_serve_cluster *cluster, const char *address);
 
 /* --- fetch.c --- */
 void *braid_cluster_fetcher_main(void *cluster);
+
+/* --- routes.c: the lock is held --- */
+/* The node that answers a request for the model first, as it is expected; silent ones only if there is no other. NULL:
+ * there is none. */
+const braid_cluster_member *braid_cluster_choose_node(const braid_serve_cluster *cluster, const char *model,
+                                                      const cluster_refusals *refusals);
+/* A request goes to errand->address now, and is with us again; there_ns: that it waited and ran there, -1: it has no
+ * answer. The errand is the caller's. */
+void braid_cluster_errand_begin(braid_serve_cluster *cluster, cluster_errand *errand);
+void braid_cluster_errand_end(braid_serve_cluster *cluster, const cluster_errand *errand, int64_t there_ns);
 
 /* --- forward.c --- */
 /* The scheduler's: takes a request for a model of others. */
