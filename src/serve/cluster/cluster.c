@@ -157,6 +157,7 @@ static void node_follow(braid_serve_cluster *cluster) {
     pthread_cond_broadcast(&cluster->changed);
     pthread_mutex_unlock(&cluster->lock);
     braid_cluster_watch(cluster, braid_now_ns());
+    braid_cluster_tell(cluster);
   }
   braid_etcd_keys_free(&keys);
 }
@@ -232,7 +233,7 @@ static void node_obey(braid_serve_cluster *cluster) {
     settled &= is_hopeless(cluster, entry.config->name) || (order && (ours ? here : is_known(cluster, i)));
   }
   pthread_mutex_lock(&cluster->lock);
-  cluster->settled |= settled;
+  cluster->settled = (cluster->settled || settled) && !braid_cluster_is_odd(cluster);
   pthread_mutex_unlock(&cluster->lock);
 }
 
@@ -297,6 +298,7 @@ static braid_status set_names(braid_serve_cluster *cluster) {
   snprintf(cluster->node, sizeof cluster->node, "%s", config->node ? config->node : host);
   if (!cluster->node[0]) return braid_fail(BRAID_INVALID_ARGUMENT, "cluster: the node has no name");
   snprintf(cluster->prefix, sizeof cluster->prefix, "/braid/%.100s/", config->name);
+  braid_cluster_prove(cluster);
   if (getrandom(random, sizeof random, 0) != sizeof random)
     return braid_fail(BRAID_IO, "the system has no random bytes");
   braid_sha256_text(random, sizeof random, cluster->instance);

@@ -25,6 +25,7 @@ static void add(const char *name, int instances, int waiting, double seconds, in
       (braid_cluster_holding){.model = "m", .state = BRAID_CLUSTER_READY, .seconds = seconds, .requests_per_s = 1};
   members[at] = (braid_cluster_member){.instances = instances,
                                        .waiting = waiting,
+                                       .steady_ns = INT64_MIN / 2,
                                        .seen_ns = braid_now_ns() - age_ms * INT64_C(1000000),
                                        .holdings = &holdings[at],
                                        .holding_count = 1};
@@ -90,7 +91,7 @@ static void test_reports(void **state) {
   begin();
   add("a", 1, 100, 0.010, 900);
   add("b", 1, 0, 0.5, 900);
-  assert_string_equal(choose(), "a"); /* 110 ms left */
+  assert_string_equal(choose(), "a");     /* 110 ms left */
   expect_between(send(100, "a"), 96, 98); /* one of b stands for fifty */
   for (size_t i = 0; i < errand_count; i++) braid_cluster_errand_end(&cluster, &errands[i], -1);
   assert_string_equal(choose(), "a");

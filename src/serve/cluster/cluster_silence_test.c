@@ -130,6 +130,7 @@ static pid_t make_cluster(bool x_controls) {
   nodes[1] = start_node("b", "copies: 1");
   for (int i = 0; i < 2; i++) await_that(is_ready, nodes[i], "a node is ready");
   assert_true(look().control == x_controls);
+  etcd_pause(2000); /* who has just come judges nobody */
   return process;
 }
 
@@ -181,6 +182,7 @@ static void test_nobody_else(void **state) {
   pid_t process = start_process("x", "copies: 2");
   await_that(x_holds_all, NULL, "x holds both models");
   await_that(is_ready, nodes[0], "the node is ready");
+  etcd_pause(4000); /* who has just come judges nobody; and the orders say the files' sums by then */
   int64_t revision = look().order_revision;
   for (int i = 0; i < 3; i++) { /* slow rather than lost */
     kill(process, SIGSTOP);

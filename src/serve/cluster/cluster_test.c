@@ -170,7 +170,8 @@ static void test_leader_lost(void **state) {
   char key[128];
   snprintf(key, sizeof key, "/braid/default/election/%llx", (unsigned long long)lease);
   braid_etcd_compare fence = {.key = key, .revision = revision};
-  braid_etcd_op op = {.key = "/braid/default/orders/m1", .value = "{\"nodes\":[],\"reason\":\"of yesterday\"}"};
+  braid_etcd_op op = {.key = "/braid/default/orders/m1",
+                      .value = "{\"nodes\":[],\"reason\":\"of yesterday\",\"sha256\":\"\"}"};
   assert_int_equal(braid_etcd_revoke(etcd, lease), BRAID_OK);
   bool done;
   assert_int_equal(braid_etcd_transact(etcd, &fence, 1, &op, 1, &done, NULL), BRAID_OK);

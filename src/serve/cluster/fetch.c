@@ -108,9 +108,8 @@ static bool find_source(braid_serve_cluster *cluster, const char *model, char *a
   pthread_mutex_lock(&cluster->lock);
   for (size_t i = 0; i < cluster->roster.member_count && !found; i++) {
     const braid_cluster_member *member = &cluster->roster.members[i];
-    const braid_cluster_holding *holding = braid_cluster_member_holding(member, model);
-    found = holding && holding->sum[0] && strcmp(member->name, cluster->node) != 0 &&
-            !braid_cluster_is_down(cluster, member->address, braid_now_ns());
+    const braid_cluster_holding *holding = braid_cluster_offer(cluster, member, model);
+    found = holding && holding->sum[0] && !braid_cluster_is_down(cluster, member->address, braid_now_ns());
     if (!found) continue;
     snprintf(address, BRAID_CLUSTER_PLACE, "%s", member->address);
     memcpy(sum, holding->sum, sizeof holding->sum);

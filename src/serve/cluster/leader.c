@@ -20,7 +20,9 @@ static const double kMostBusy = 0.7, kLot = 0.02;
 /* The problem with the names that its numbers stand for. */
 typedef struct situation {
   braid_cluster_problem problem;
+  const braid_serve_cluster *cluster;
   const char **nodes, **models; /* of the roster */
+  const char **sums;            /* of each model's files, as most nodes have them; "": nobody says */
   braid_cluster_node *node_list;
   braid_cluster_model *model_list;
   double *seconds;
@@ -31,6 +33,7 @@ typedef struct situation {
 static void situation_free(situation *s) {
   braid_free(NULL, s->nodes);
   braid_free(NULL, s->models);
+  braid_free(NULL, s->sums);
   braid_free(NULL, s->node_list);
   braid_free(NULL, s->model_list);
   braid_free(NULL, s->seconds);
@@ -61,13 +64,57 @@ static bool is_able(const braid_cluster_holding *holding) {
   return holding && holding->state != BRAID_CLUSTER_UNABLE;
 }
 
+/* A node that may have orders; NULL: it is not there, or apart. */
+static const braid_cluster_member *find_member(const braid_serve_cluster *cluster, const char *node) {
+  const braid_cluster_member *member = braid_cluster_roster_member(&cluster->roster, node);
+  return member && !braid_cluster_is_apart(cluster, member) ? member : NULL;
+}
+
+/* What the n-th node has of the m-th model; NULL: it cannot hold it, or has other files. */
+static const braid_cluster_holding *find_able(const situation *s, size_t n, size_t m) {
+  const braid_cluster_member *member = find_member(s->cluster, s->nodes[n]);
+  const braid_cluster_holding *holding = member ? braid_cluster_member_holding(member, s->models[m]) : NULL;
+  bool other = holding && s->sums[m][0] && holding->sum[0] && strcmp(s->sums[m], holding->sum) != 0;
+  return is_able(holding) && !other ? holding : NULL;
+}
+
+/* The sum of the model's files on a node that is not apart; "": it has none. */
+static const char *sum_on(const braid_serve_cluster *cluster, size_t member, const char *model) {
+  const braid_cluster_member *m = &cluster->roster.members[member];
+  const braid_cluster_holding *holding = braid_cluster_member_holding(m, model);
+  return holding && !braid_cluster_is_apart(cluster, m) ? holding->sum : "";
+}
+
+/* The files that most nodes have; of as many, those that the order says, and else the oldest node's. */
+static const char *find_sum(const braid_serve_cluster *cluster, const char *model) {
+  const braid_cluster_roster *roster = &cluster->roster;
+  const braid_cluster_order *order = braid_cluster_roster_order(roster, model);
+  const char *best = order ? order->sum : "";
+  size_t most = 0;
+  int64_t oldest = INT64_MAX;
+  for (size_t i = 0; i < roster->member_count; i++) {
+    const char *sum = sum_on(cluster, i, model);
+    size_t count = 0;
+    if (!sum[0]) continue;
+    for (size_t k = 0; k < roster->member_count; k++) count += strcmp(sum_on(cluster, k, model), sum) == 0;
+    int64_t age = order && strcmp(order->sum, sum) == 0 ? 0 : roster->members[i].revision;
+    if (count < most || (count == most && age >= oldest)) continue;
+    best = sum;
+    most = count;
+    oldest = age;
+  }
+  return best;
+}
+
 /* Names of nodes that are there or that orders name, and of models that some node can hold; in alphabetical order, so
  * that the same situation is the same problem. */
-static bool name_all(const braid_cluster_roster *roster, situation *s) {
+static bool name_all(const braid_serve_cluster *cluster, situation *s) {
+  const braid_cluster_roster *roster = &cluster->roster;
   braid_cluster_problem *p = &s->problem;
   bool whole = true;
   for (size_t i = 0; i < roster->member_count && whole; i++) {
     const braid_cluster_member *member = &roster->members[i];
+    if (braid_cluster_is_apart(cluster, member)) continue;
     whole = add_name(&s->nodes, &p->node_count, &s->node_room, member->name);
     for (size_t k = 0; k < member->holding_count && whole; k++)
       if (is_able(&member->holdings[k]))
@@ -83,11 +130,10 @@ static bool name_all(const braid_cluster_roster *roster, situation *s) {
 
 /* One that was silent a while ago counts as lost: it is given nothing new, so that one that is merely slow does not
  * get and lose models all the time. */
-static void describe_nodes(const braid_serve_cluster *cluster, const braid_cluster_roster *roster, int64_t now,
-                           situation *s) {
+static void describe_nodes(int64_t now, situation *s) {
   for (size_t i = 0; i < s->problem.node_count; i++) {
-    const braid_cluster_member *member = braid_cluster_roster_member(roster, s->nodes[i]);
-    bool alive = member && !braid_cluster_is_suspect(cluster, s->nodes[i], now);
+    const braid_cluster_member *member = find_member(s->cluster, s->nodes[i]);
+    bool alive = member && !braid_cluster_is_suspect(s->cluster, s->nodes[i], now);
     s->node_list[i] = (braid_cluster_node){.alive = alive,
                                            .kind = i,
                                            .slow = 1,
@@ -126,27 +172,26 @@ static double draw_lot(const char *node, const char *model) {
   return 1 + kLot * (double)(key >> 48) / 65536;
 }
 
-static void describe_models(braid_serve_cluster *cluster, const braid_cluster_roster *roster, situation *s) {
+static void describe_models(braid_serve_cluster *cluster, situation *s) {
   const braid_cluster_problem *p = &s->problem;
   for (size_t m = 0; m < p->model_count; m++) {
     braid_cluster_model *model = &s->model_list[m];
     double wanted = 0, longest = 0;
     *model = (braid_cluster_model){.memory_bytes = 1, .least = (size_t)cluster->config->copies};
+    s->sums[m] = find_sum(cluster, s->models[m]);
     for (size_t n = 0; n < p->node_count; n++) {
-      const braid_cluster_member *member = braid_cluster_roster_member(roster, s->nodes[n]);
-      const braid_cluster_holding *holding = member ? braid_cluster_member_holding(member, s->models[m]) : NULL;
-      if (!is_able(holding)) continue;
+      const braid_cluster_holding *holding = find_able(s, n, m);
+      if (!holding) continue;
       wanted += holding->requests_per_s;
       longest = fmax(longest, holding->seconds);
       if (holding->bytes > model->memory_bytes) model->memory_bytes = holding->bytes;
     }
     for (size_t n = 0; n < p->node_count; n++) {
-      const braid_cluster_member *member = braid_cluster_roster_member(roster, s->nodes[n]);
-      const braid_cluster_holding *holding = member ? braid_cluster_member_holding(member, s->models[m]) : NULL;
+      const braid_cluster_holding *holding = find_able(s, n, m);
       double seconds = longest > 0 ? longest : kUnknownSeconds;
       if (holding && holding->seconds > 0) seconds = holding->seconds;
       seconds *= draw_lot(s->nodes[n], s->models[m]);
-      s->seconds[n * p->model_count + m] = is_able(holding) ? seconds : 0;
+      s->seconds[n * p->model_count + m] = holding ? seconds : 0;
     }
     model->requests_per_s = demand_remember(cluster, s->models[m], wanted);
     model->most = BRAID_CLUSTER_COPIES;
@@ -165,19 +210,20 @@ static void describe_present(const braid_cluster_roster *roster, situation *s) {
 }
 
 /* False: no memory. */
-static bool situation_describe(braid_serve_cluster *cluster, const braid_cluster_roster *roster, situation *s) {
+static bool situation_describe(braid_serve_cluster *cluster, situation *s) {
   braid_cluster_problem *p = &s->problem;
-  *s = (situation){.problem = {.most_busy = kMostBusy, .cap_watts = INFINITY}};
-  if (!name_all(roster, s)) return false;
+  *s = (situation){.cluster = cluster, .problem = {.most_busy = kMostBusy, .cap_watts = INFINITY}};
+  if (!name_all(cluster, s)) return false;
   p->kind_count = p->node_count;
   s->node_list = braid_zalloc_array(NULL, p->node_count + 1, sizeof *s->node_list);
   s->model_list = braid_zalloc_array(NULL, p->model_count + 1, sizeof *s->model_list);
   s->seconds = braid_zalloc_array(NULL, p->node_count * p->model_count + 1, sizeof *s->seconds);
   s->present = braid_zalloc_array(NULL, p->model_count * BRAID_CLUSTER_COPIES + 1, sizeof *s->present);
-  if (!s->node_list || !s->model_list || !s->seconds || !s->present) return false;
-  describe_nodes(cluster, roster, braid_now_ns(), s);
-  describe_models(cluster, roster, s);
-  describe_present(roster, s);
+  s->sums = braid_zalloc_array(NULL, p->model_count + 1, sizeof *s->sums);
+  if (!s->sums || !s->node_list || !s->model_list || !s->seconds || !s->present) return false;
+  describe_nodes(braid_now_ns(), s);
+  describe_models(cluster, s);
+  describe_present(&cluster->roster, s);
   p->nodes = s->node_list;
   p->models = s->model_list;
   p->seconds = s->seconds;
@@ -219,8 +265,7 @@ static void keep_silent(const braid_serve_cluster *cluster, const braid_cluster_
   for (size_t i = 0; before && i < before->node_count && order->node_count < copies; i++) {
     const char *node = before->nodes[i];
     if (braid_cluster_order_names(order, node) || !braid_cluster_is_suspect(cluster, node, now)) continue;
-    if (braid_cluster_roster_member(&cluster->roster, node))
-      snprintf(order->nodes[order->node_count++], BRAID_CLUSTER_NAME, "%s", node);
+    if (find_member(cluster, node)) snprintf(order->nodes[order->node_count++], BRAID_CLUSTER_NAME, "%s", node);
   }
 }
 
@@ -238,9 +283,14 @@ static size_t find_changes(const braid_serve_cluster *cluster, const situation *
     for (size_t i = 0; i < plan->replica_count && order->node_count < BRAID_CLUSTER_COPIES; i++)
       if (plan->replicas[i].model == m)
         snprintf(order->nodes[order->node_count++], BRAID_CLUSTER_NAME, "%s", s->nodes[plan->replicas[i].node]);
+    snprintf(order->sum, sizeof order->sum, "%s", s->sums[m]);
     keep_silent(cluster, before, s->model_list[m].least, order);
-    if (before && orders_agree(before, order)) continue;
-    order_explain(s, plan, m, order->reason, sizeof order->reason);
+    bool same = before && orders_agree(before, order);
+    if (same && strcmp(before->sum, order->sum) == 0) continue;
+    if (same)
+      memcpy(order->reason, before->reason, sizeof order->reason);
+    else
+      order_explain(s, plan, m, order->reason, sizeof order->reason);
     count++;
   }
   return count;
@@ -298,8 +348,7 @@ static void leader_decide(braid_serve_cluster *cluster, bool settled) {
   situation s;
   braid_cluster_plan plan = {0};
   braid_cluster_order *orders = braid_zalloc_array(NULL, WRITES, sizeof *orders);
-  bool ready =
-      situation_describe(cluster, &cluster->roster, &s) && orders && s.problem.node_count && s.problem.model_count;
+  bool ready = situation_describe(cluster, &s) && orders && s.problem.node_count && s.problem.model_count;
   if (ready && braid_cluster_place(&s.problem, NULL, &plan) == BRAID_OK) {
     size_t count = find_changes(cluster, &s, &plan, settled, orders);
     if (count) write_orders(cluster, orders, count);

@@ -3,6 +3,7 @@
  *   cluster.c    its life; the keeper's thread, which alone speaks to etcd
  *   publish.c    what it says of itself
  *   leader.c     what the control node orders
+ *   trust.c      who has another token, or other files
  *   silence.c    who writes nothing of itself any more, and who is the control node then
  *   peers.c      connections to other daemons, and models that stand for theirs
  *   fetch.c      files of models that are not here
@@ -34,6 +35,9 @@ enum {
   BRAID_CLUSTER_WORKERS = 32,    /* requests on their way at a time */
   BRAID_CLUSTER_SETTLE_MS = 1000 /* a control node waits so long for others before it places what is new */
 };
+
+#define BRAID_CLUSTER_ODD                                                                                              \
+  "this node's token is not that of most nodes: they refuse it, and it gets no orders; all nodes take the same token"
 
 /* A connection to another daemon, for one tenant; shared by all that send there. */
 typedef struct cluster_link {
@@ -104,7 +108,7 @@ struct braid_serve_cluster {
   braid_server *server;
   const braid_serve_cluster_config *config;
   char node[BRAID_CLUSTER_NAME], address[BRAID_CLUSTER_PLACE], prefix[BRAID_CLUSTER_NAME + 16], instance[33];
-  char *token;
+  char *token, proof[BRAID_SHA256_HEX + 1];
   braid_thread keeper, describer, fetcher;
   bool keeps, describes, fetching; /* the threads are there */
   int stop;                        /* atomic: the keeper leaves, then ends */
@@ -123,6 +127,7 @@ struct braid_serve_cluster {
   cluster_demand *demands;
   size_t demand_count, demand_room;
   cluster_suspect suspects[BRAID_CLUSTER_MOST_SILENT];
+  uint64_t differences; /* between nodes, that were told; 0: none */
   /* --- with the lock --- */
   pthread_mutex_t lock;
   pthread_cond_t changed;
@@ -164,6 +169,19 @@ void braid_cluster_find_files(braid_serve_cluster *cluster);
 /* --- leader.c: the keeper's --- */
 /* Where this daemon is the control node: decides, and writes what changes. */
 void braid_cluster_lead(braid_serve_cluster *cluster, int64_t now_ns);
+
+/* --- trust.c: the lock is held, or it is the keeper that asks --- */
+/* Makes the proof of our token that others compare: the token's HMAC of the cluster's name. */
+void braid_cluster_prove(braid_serve_cluster *cluster);
+/* Whether the node's token is another than most nodes'; whether ours is. */
+bool braid_cluster_is_apart(const braid_serve_cluster *cluster, const braid_cluster_member *member);
+bool braid_cluster_is_odd(const braid_serve_cluster *cluster);
+/* What another node has of a model that we may take from it; NULL: nothing, or it is not one of us or has other files.
+ */
+const braid_cluster_holding *braid_cluster_offer(const braid_serve_cluster *cluster, const braid_cluster_member *member,
+                                                 const char *model);
+/* The keeper's: writes what differs into the log, once. */
+void braid_cluster_tell(braid_serve_cluster *cluster);
 
 /* --- silence.c: the lock is held, or it is the keeper that asks --- */
 /* Whether it has written nothing of itself for a while, as we have. */

@@ -216,8 +216,8 @@ static void set_remote(braid_serve_cluster *cluster, size_t index, braid_serve_m
 static const braid_cluster_member *find_holder(const braid_serve_cluster *cluster, const char *model) {
   for (size_t i = 0; i < cluster->roster.member_count; i++) {
     const braid_cluster_member *member = &cluster->roster.members[i];
-    const braid_cluster_holding *holding = braid_cluster_member_holding(member, model);
-    if (holding && holding->state == BRAID_CLUSTER_READY && strcmp(member->name, cluster->node) != 0 &&
+    const braid_cluster_holding *holding = braid_cluster_offer(cluster, member, model);
+    if (holding && holding->state == BRAID_CLUSTER_READY &&
         !braid_cluster_is_down(cluster, member->address, braid_now_ns()))
       return member;
   }
@@ -296,8 +296,8 @@ static size_t name_holders(const braid_serve_cluster *cluster, const char *name,
   size_t count = 0, used = 0;
   for (size_t i = 0; i < cluster->roster.member_count; i++) {
     const braid_cluster_member *member = &cluster->roster.members[i];
-    const braid_cluster_holding *holding = braid_cluster_member_holding(member, name);
-    if (!holding || holding->state != BRAID_CLUSTER_READY || strcmp(member->name, cluster->node) == 0) continue;
+    const braid_cluster_holding *holding = braid_cluster_offer(cluster, member, name);
+    if (!holding || holding->state != BRAID_CLUSTER_READY) continue;
     if (used + BRAID_CLUSTER_NAME + 2 < BRAID_SERVE_DETAIL)
       used += (size_t)snprintf(note + used, BRAID_SERVE_DETAIL - used, "%s%s", count ? ", " : "held by ", member->name);
     count++;
@@ -315,7 +315,9 @@ braid_serve_model *braid_cluster_find_elsewhere(void *context, const char *name,
   bool ours = order && braid_cluster_order_names(order, cluster->node);
   size_t holders = name_holders(cluster, name, note);
   if (model) braid_serve_model_retain(model);
-  if (!holders && model)
+  if (!holders && braid_cluster_is_odd(cluster))
+    snprintf(note, BRAID_SERVE_DETAIL, "%s", BRAID_CLUSTER_ODD);
+  else if (!holders && model)
     snprintf(note, BRAID_SERVE_DETAIL, "no node holds it at the moment; requests wait for one");
   else if (!holders && !ours && cluster->roster.revision)
     snprintf(note, BRAID_SERVE_DETAIL, order ? "the nodes that are to hold it load it" : "no node holds it yet");

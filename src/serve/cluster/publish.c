@@ -41,10 +41,8 @@ void braid_cluster_rate(braid_serve_cluster *cluster, int64_t now) {
 static bool may_fetch(const braid_serve_cluster *cluster, const char *model) {
   for (size_t i = 0; i < cluster->roster.member_count; i++) {
     const braid_cluster_member *member = &cluster->roster.members[i];
-    const braid_cluster_holding *holding = braid_cluster_member_holding(member, model);
-    if (holding && holding->sum[0] && holding->file_bytes <= cluster->config->fetch_max_bytes &&
-        strcmp(member->name, cluster->node) != 0)
-      return true;
+    const braid_cluster_holding *holding = braid_cluster_offer(cluster, member, model);
+    if (holding && holding->sum[0] && holding->file_bytes <= cluster->config->fetch_max_bytes) return true;
   }
   return false;
 }
@@ -91,6 +89,7 @@ bool braid_cluster_describe(braid_serve_cluster *cluster, braid_cluster_member *
   snprintf(out->name, sizeof out->name, "%s", cluster->node);
   snprintf(out->address, sizeof out->address, "%s", cluster->address);
   snprintf(out->instance, sizeof out->instance, "%s", cluster->instance);
+  memcpy(out->proof, cluster->proof, sizeof out->proof);
   describe_devices(server, out->devices, sizeof out->devices);
   for (size_t i = 0; i < server->device_count; i++) {
     braid_serve_load load = braid_serve_scheduler_load(server->scheduler, i);

@@ -13,7 +13,8 @@
 
 static const char kPrefix[] = "/braid/t/";
 #define NODE(more)                                                                                                     \
-  "{\"address\":\"h:1\",\"devices\":\"cpu\",\"instance\":\"1f\",\"busy\":0.5,\"waiting\":3,\"instances\":2,\"memory_"  \
+  "{\"address\":\"h:1\",\"devices\":\"cpu\",\"instance\":\"1f\",\"token_proof\":\"\",\"busy\":0.5,\"waiting\":3,"      \
+  "\"instances\":2,\"memory_"                                                                                          \
   "bytes\":9,"                                                                                                         \
   "\"models\":[" more "]}"
 #define MODEL(name, state)                                                                                             \
@@ -38,7 +39,7 @@ static void test_keys(void **state) {
   braid_cluster_roster roster = {0};
   put(&roster, "nodes/a", NODE(MODEL("m", "ready") "," MODEL("n", "unable")), 5, 5);
   put(&roster, "nodes/b", NODE(""), 6, 6);
-  put(&roster, "orders/m", "{\"nodes\":[\"a\",\"b\"],\"reason\":\"so\"}", 7, 9);
+  put(&roster, "orders/m", "{\"nodes\":[\"a\",\"b\"],\"reason\":\"so\",\"sha256\":\"\"}", 7, 9);
   put(&roster, "election/2", "b", 8, 8);
   put(&roster, "election/1", "a", 10, 10);
   assert_int_equal(roster.member_count, 2);
@@ -71,7 +72,7 @@ static void test_silence(void **state) {
   braid_cluster_roster roster = {0};
   put(&roster, "nodes/a", NODE(""), 5, 5);
   put(&roster, "nodes/b", NODE(""), 6, 6);
-  nanosleep(&(struct timespec){0, 2 * SHORT_NS}, NULL);
+  nanosleep(&(struct timespec){0, 3 * SHORT_NS}, NULL);
   const braid_cluster_member *a = braid_cluster_roster_member(&roster, "a");
   assert_false(braid_cluster_roster_is_silent(&roster, "b", a, SHORT_NS)); /* we have written nothing either */
   assert_false(braid_cluster_roster_is_silent(&roster, "c", a, SHORT_NS)); /* nor are we there */
@@ -83,6 +84,42 @@ static void test_silence(void **state) {
   a = braid_cluster_roster_member(&roster, "a");
   assert_false(braid_cluster_roster_is_silent(&roster, "b", a, SHORT_NS));
   assert_int_equal(a->written, 8);
+  nanosleep(&(struct timespec){0, 3 * SHORT_NS}, NULL);
+  put(&roster, "nodes/b", NULL, 0, 9);
+  put(&roster, "nodes/b", NODE(""), 10, 10); /* as after an absence: the other may need a moment more to come back */
+  a = braid_cluster_roster_member(&roster, "a");
+  assert_false(braid_cluster_roster_is_silent(&roster, "b", a, SHORT_NS));
+  nanosleep(&(struct timespec){0, 2 * SHORT_NS}, NULL);
+  put(&roster, "nodes/b", NODE(""), 10, 11);
+  a = braid_cluster_roster_member(&roster, "a");
+  assert_true(braid_cluster_roster_is_silent(&roster, "b", a, SHORT_NS));
+  braid_cluster_roster_deinit(&roster);
+}
+
+#define PROVEN(proof)                                                                                                  \
+  "{\"address\":\"h:1\",\"devices\":\"cpu\",\"instance\":\"1f\",\"token_proof\":\"" proof                              \
+  "\",\"busy\":0,\"waiting\":3,\"instances\":2,\"memory_bytes\":9,\"models\":[]}"
+
+/* Whose token is right: that of most; of as many, of those who were there first. */
+static void test_tokens(void **state) {
+  (void)state;
+  braid_cluster_roster roster = {0};
+  put(&roster, "nodes/a", PROVEN("aa"), 5, 5);
+  put(&roster, "election/1", "a", 6, 6);
+  assert_string_equal(roster.proof, "aa");
+  put(&roster, "nodes/b", PROVEN("bb"), 7, 7);
+  put(&roster, "election/2", "b", 8, 8);
+  assert_string_equal(roster.proof, "aa");
+  put(&roster, "nodes/c", PROVEN("bb"), 9, 9);
+  assert_string_equal(roster.proof, "bb");
+  put(&roster, "nodes/d", PROVEN("aa"), 10, 10);
+  assert_string_equal(roster.proof, "aa");
+  put(&roster, "election/1", NULL, 0, 11);
+  assert_string_equal(roster.proof, "bb"); /* as many, and now the oldest */
+  put(&roster, "nodes/e", PROVEN("cc"), 12, 12);
+  assert_string_equal(roster.proof, "bb");
+  braid_cluster_roster_apply(&roster, kPrefix, &(braid_etcd_keys){.all = true, .revision = 20});
+  assert_string_equal(roster.proof, "");
   braid_cluster_roster_deinit(&roster);
 }
 
@@ -98,13 +135,19 @@ static void test_malformed(void **state) {
       NODE(MODEL("../m", "ready")),
       (NODE(MODEL("m", "ready") "," MODEL("m", "ready"))),
       NODE("[[[[[[[[[[[[[[[[]]]]]]]]]]]]]]]]"),
-      ("{\"address\":\"h:1\",\"devices\":\"cpu\",\"instance\":\"1f\",\"busy\":2,\"waiting\":3,\"instances\":2,\"memory_"
+      ("{\"address\":\"h:1\",\"devices\":\"cpu\",\"instance\":\"1f\",\"token_proof\":\"\",\"busy\":2,\"waiting\":3,"
+       "\"instances\":2,\"memory_"
        "bytes\":9,\"models\":[]}"),
-      ("{\"address\":\"h:1\",\"devices\":\"cpu\",\"instance\":\"1f\",\"busy\":0,\"waiting\":3,\"instances\":0,\"memory_"
+      ("{\"address\":\"h:1\",\"devices\":\"cpu\",\"instance\":\"1f\",\"token_proof\":\"\",\"busy\":0,\"waiting\":3,"
+       "\"instances\":0,\"memory_"
        "bytes\":9,\"models\":[]}"),
-      ("{\"address\":\"h:1\",\"devices\":\"cpu\",\"instance\":\"1f\",\"busy\":0,\"waiting\":-3,\"instances\":1,"
+      ("{\"address\":\"h:1\",\"devices\":\"cpu\",\"instance\":\"1f\",\"token_proof\":\"\",\"busy\":0,\"waiting\":-3,"
+       "\"instances\":1,"
        "\"memory_bytes\":9,\"models\":[]}"),
-      ("{\"address\":7,\"devices\":\"cpu\",\"instance\":\"1f\",\"busy\":0,\"waiting\":3,\"instances\":1,\"memory_"
+      ("{\"address\":\"h:1\",\"devices\":\"cpu\",\"instance\":\"1f\",\"token_proof\":\"x\",\"busy\":0,\"waiting\":3,"
+       "\"instances\":1,\"memory_bytes\":9,\"models\":[]}"),
+      ("{\"address\":7,\"devices\":\"cpu\",\"instance\":\"1f\",\"token_proof\":\"\",\"busy\":0,\"waiting\":3,"
+       "\"instances\":1,\"memory_"
        "bytes\":9,\"models\":[]}"),
   };
   braid_cluster_roster roster = {0};
@@ -116,10 +159,11 @@ static void test_malformed(void **state) {
   }
   static const char *const kOrders[] = {"",
                                         "{}",
-                                        "{\"nodes\":[\"a\",\"a\"],\"reason\":\"\"}",
-                                        "{\"nodes\":[\"a/b\"],\"reason\":\"\"}",
-                                        "{\"nodes\":[7],\"reason\":\"\"}",
-                                        "{\"nodes\":[\"a\"]}"};
+                                        "{\"nodes\":[\"a\",\"a\"],\"reason\":\"\",\"sha256\":\"\"}",
+                                        "{\"nodes\":[\"a/b\"],\"reason\":\"\",\"sha256\":\"\"}",
+                                        "{\"nodes\":[7],\"reason\":\"\",\"sha256\":\"\"}",
+                                        "{\"nodes\":[\"a\"],\"sha256\":\"\"}",
+                                        "{\"nodes\":[\"a\"],\"reason\":\"\",\"sha256\":\"no\"}"};
   roster.refused = 0;
   for (size_t i = 0; i < sizeof kOrders / sizeof *kOrders; i++) {
     put(&roster, "orders/m", kOrders[i], 5, 6 + (int64_t)i);
@@ -156,13 +200,14 @@ static void test_limits(void **state) {
   braid_text_init(&text, NULL);
   braid_text_add(&text, "{\"nodes\":[\"a0\"");
   for (int i = 1; i <= BRAID_CLUSTER_COPIES; i++) braid_text_printf(&text, ",\"a%d\"", i);
-  braid_text_add(&text, "],\"reason\":\"\"}");
+  braid_text_add(&text, "],\"reason\":\"\",\"sha256\":\"\"}");
   braid_cluster_order order;
   assert_false(braid_cluster_order_read(text.data, text.length, &order));
   braid_text_deinit(&text);
   char *huge = calloc(1, BRAID_CLUSTER_VALUE + 2);
   memset(huge, ' ', BRAID_CLUSTER_VALUE + 1);
-  memcpy(huge, "{\"nodes\":[],\"reason\":\"\"}", 24);
+  static const char kSmall[] = "{\"nodes\":[],\"reason\":\"\",\"sha256\":\"\"}";
+  memcpy(huge, kSmall, sizeof kSmall - 1);
   assert_true(braid_cluster_order_read(huge, BRAID_CLUSTER_VALUE, &order));
   assert_false(braid_cluster_order_read(huge, BRAID_CLUSTER_VALUE + 1, &order));
   free(huge);
@@ -171,6 +216,7 @@ static void test_limits(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_keys), cmocka_unit_test(test_silence),
-                                     cmocka_unit_test(test_malformed), cmocka_unit_test(test_limits)};
+                                     cmocka_unit_test(test_tokens), cmocka_unit_test(test_malformed),
+                                     cmocka_unit_test(test_limits)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -94,9 +94,8 @@ typedef struct targets {
 static const braid_cluster_holding *find_holding(const braid_serve_cluster *cluster, const char *model,
                                                  const braid_cluster_member *member, const cluster_refusals *refusals,
                                                  int64_t now) {
-  const braid_cluster_holding *holding = braid_cluster_member_holding(member, model);
-  if (!holding || holding->state != BRAID_CLUSTER_READY || strcmp(member->name, cluster->node) == 0 ||
-      braid_cluster_is_down(cluster, member->address, now))
+  const braid_cluster_holding *holding = braid_cluster_offer(cluster, member, model);
+  if (!holding || holding->state != BRAID_CLUSTER_READY || braid_cluster_is_down(cluster, member->address, now))
     return NULL;
   for (size_t i = 0; i < refusals->count; i++)
     if (strcmp(refusals->addresses[i], member->address) == 0) return NULL;

@@ -31,7 +31,7 @@ const braid_cluster_candidate *braid_cluster_control(const braid_serve_cluster *
   for (size_t i = 0; i < roster->candidate_count; i++) {
     const braid_cluster_candidate *candidate = &roster->candidates[i];
     const braid_cluster_member *member = braid_cluster_roster_member(roster, candidate->node);
-    if (member && braid_cluster_is_given_up(cluster, member)) continue;
+    if (member && (braid_cluster_is_given_up(cluster, member) || braid_cluster_is_apart(cluster, member))) continue;
     if (!first || candidate->revision < first->revision) first = candidate;
   }
   return first;
