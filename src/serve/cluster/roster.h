@@ -20,7 +20,7 @@ enum {
   BRAID_CLUSTER_HOLDINGS = 256, /* models of a node */
   BRAID_CLUSTER_ORDERS = 1024,
   BRAID_CLUSTER_COPIES = 16, /* nodes of an order */
-  BRAID_CLUSTER_PAUSE_MS = 1000,
+  BRAID_CLUSTER_PAUSE_MS = 1500,
   BRAID_CLUSTER_VALUE = 256 << 10 /* bytes of a value that is read */
 };
 
