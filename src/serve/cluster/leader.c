@@ -238,7 +238,7 @@ static const char *name_of(const void *context, bool is_node, size_t index) {
   return (is_node ? s->nodes : s->models)[index];
 }
 
-/* Why the model's order is another one now: the policy's sentences of its moves. */
+/* Why the model's order is another one now: the policy's sentences of its moves, and what more copies fail at. */
 static void order_explain(const situation *s, const braid_cluster_plan *plan, size_t model, char *text, size_t room) {
   size_t used = 0;
   *text = '\0';
@@ -249,6 +249,13 @@ static void order_explain(const situation *s, const braid_cluster_plan *plan, si
     braid_cluster_move_text(&plan->moves[i], name_of, s, text + used, room - used);
     used += strlen(text + used);
   }
+  const braid_cluster_bounds *bounds = &plan->bounds[model];
+  size_t nodes = 0; /* of those that are counted; none where nothing lacks */
+  for (size_t i = 0; i < BRAID_CLUSTER_BOUNDS; i++) nodes += bounds->nodes[i];
+  if (!nodes || bounds->replicas >= s->model_list[model].least || used + 2 >= room) return;
+  used += (size_t)snprintf(text + used, room - used, "%s%zu of %zu copies: ", used ? "; " : "", bounds->replicas,
+                           s->model_list[model].least);
+  if (used < room) braid_cluster_bounds_text(bounds, text + used, room - used);
 }
 
 static bool orders_agree(const braid_cluster_order *a, const braid_cluster_order *b) {
