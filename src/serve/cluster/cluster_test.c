@@ -67,6 +67,17 @@ static braid_server *start_with_file(const char *name, const char *path, const c
   return start_node_of(name, put_node(models, kToken, more, ""));
 }
 
+static bool both_say_why(const void *text) {
+  bool both = true;
+  for (int i = 0; i < 2; i++) {
+    serve_answer answer = serve_ask(nodes[i], "POST", "/v2/repository/index", "", "{}", 2);
+    const char *first = answer.status == 200 ? strstr(answer.body, text) : NULL;
+    both &= first && strstr(first + 1, text);
+    free(answer.body);
+  }
+  return both;
+}
+
 /* What asking for a model's file comes to. */
 static void expect_file(const braid_server *server, const char *token, const char *model, uint64_t offset,
                         braid_client_status expected_status) {
@@ -120,6 +131,40 @@ static void test_files_travel(void **state) {
   expect_file(nodes[0], "cluster:anyone:a-token-of-tests", "m1", UINT64_MAX, BRAID_CLIENT_UNAVAILABLE);
   expect_file(nodes[0], "cluster:anyone:a-token-of-tests", "../m1", 0, BRAID_CLIENT_UNKNOWN);
   braid_server_destroy(little, 0);
+  stop_all();
+}
+
+/* Why nobody holds a model is said by any node: what each of them says, whatever bytes there are in it. */
+static void test_why_nobody(void **state) {
+  (void)state;
+  char models[400];
+  const char *kWhy = "no node can hold it: ";
+  etcd_start(&group, 1);
+  snprintf(models, sizeof models,
+           "  - {name: m1, path: " BRAID_MODELS "/lenet.cfg}\n  - {name: gone, path: %s/gone.cfg}\n"
+           "  - {name: none, path: %s/broken.cfg}\n",
+           folder, folder);
+  char path[128];
+  snprintf(path, sizeof path, "%s/broken.cfg", folder);
+  FILE *file = fopen(path, "w");
+  assert_non_null(file);
+  fputs("[net]\n\xff\xfe\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\n", file);
+  fclose(file);
+  nodes[0] = start_node_of("a", put_node(models, kToken, "copies: 1", ""));
+  nodes[1] = start_node_of("b", put_node(models, kToken, "copies: 1", ""));
+  for (int i = 0; i < 2; i++) await_that(is_ready, nodes[i], "a node is ready");
+  await_that(both_say_why, kWhy, "each says of both models why no node can hold them");
+  serve_expect(nodes[0], "POST", "/v2/repository/index", "", "{}", 200, "b: its file is not there");
+  serve_expect(nodes[1], "POST", "/v2/repository/index", "", "{}", 200, "a: its file is not there");
+  serve_expect(nodes[1], "POST", "/v2/models/none/infer", "", "{\"inputs\":[]}", 503, kWhy);
+  braid_client *client = wire_connect(wire_tcp(nodes[0]), NULL);
+  braid_client_model *listed;
+  size_t count;
+  assert_int_equal(braid_client_models(client, "none", &listed, &count), BRAID_CLIENT_OK);
+  assert_int_equal(count, 1);
+  assert_non_null(strstr(listed->reason, "b: "));
+  free(listed);
+  braid_client_close(client);
   stop_all();
 }
 
@@ -409,9 +454,9 @@ static int set_up(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_configuration), cmocka_unit_test(test_any_node_answers), cmocka_unit_test(test_moves),
-      cmocka_unit_test(test_copies),        cmocka_unit_test(test_files_travel),     cmocka_unit_test(test_etcd_lost),
-      cmocka_unit_test(test_leader_lost),   cmocka_unit_test(test_partition),        cmocka_unit_test(test_peers),
-      cmocka_unit_test(test_same_name),     cmocka_unit_test(test_under_load),
+      cmocka_unit_test(test_copies),        cmocka_unit_test(test_files_travel),     cmocka_unit_test(test_why_nobody),
+      cmocka_unit_test(test_etcd_lost),     cmocka_unit_test(test_leader_lost),      cmocka_unit_test(test_partition),
+      cmocka_unit_test(test_peers),         cmocka_unit_test(test_same_name),        cmocka_unit_test(test_under_load),
   };
   return skip_run_group_tests(tests, set_up, remove_folder);
 }

@@ -305,24 +305,56 @@ static size_t name_holders(const braid_serve_cluster *cluster, const char *name,
   return count;
 }
 
+/* "a: its file is not there; b: ...", of nodes that cannot hold it; returns how many could. */
+static size_t name_reasons(const braid_serve_cluster *cluster, const char *name, char *text, size_t room) {
+  size_t able = 0, used = 0;
+  *text = '\0';
+  for (size_t i = 0; i < cluster->roster.member_count; i++) {
+    const braid_cluster_member *member = &cluster->roster.members[i];
+    const braid_cluster_holding *holding = braid_cluster_member_holding(member, name);
+    const char *why = braid_cluster_is_apart(cluster, member)  ? "its token is another"
+                      : !holding                               ? "its configuration does not name it"
+                      : holding->state == BRAID_CLUSTER_UNABLE ? holding->reason
+                      : braid_cluster_roster_differs(&cluster->roster, holding)
+                          ? "its files are others than the cluster's"
+                          : NULL;
+    able += !why;
+    if (why && used < room)
+      used += (size_t)snprintf(text + used, room - used, "%s%s: %s", used ? "; " : "", member->name, why);
+  }
+  return able;
+}
+
+/* Why nobody holds it. */
+static void explain_nobody(const braid_serve_cluster *cluster, const char *name, bool waits, char *note) {
+  const braid_cluster_order *order = braid_cluster_roster_order(&cluster->roster, name);
+  bool ours = order && braid_cluster_order_names(order, cluster->node);
+  char reasons[BRAID_SERVE_DETAIL];
+  size_t able = name_reasons(cluster, name, reasons, sizeof reasons);
+  const char *also = reasons[0] ? "; " : "";
+  if (braid_cluster_is_odd(cluster))
+    snprintf(note, BRAID_SERVE_DETAIL, "%s", BRAID_CLUSTER_ODD);
+  else if (!cluster->roster.revision)
+    snprintf(note, BRAID_SERVE_DETAIL, "nothing is known of the cluster yet: %.400s", cluster->trouble);
+  else if (!able && cluster->roster.member_count)
+    snprintf(note, BRAID_SERVE_DETAIL, "no node can hold it: %.480s", reasons);
+  else if (order && !order->node_count)
+    snprintf(note, BRAID_SERVE_DETAIL, "no node is to hold it: %.240s%s%.240s", order->reason, also, reasons);
+  else if (waits)
+    snprintf(note, BRAID_SERVE_DETAIL, "no node holds it at the moment; requests wait for one%s%.420s", also, reasons);
+  else if (!ours)
+    snprintf(note, BRAID_SERVE_DETAIL, "%s%s%.420s",
+             order ? "the nodes that are to hold it load it" : "no node holds it yet", also, reasons);
+}
+
 braid_serve_model *braid_cluster_find_elsewhere(void *context, const char *name, char *note) {
   braid_serve_cluster *cluster = context;
   size_t index = braid_cluster_model_index(cluster, name);
   *note = '\0';
   pthread_mutex_lock(&cluster->lock);
   braid_serve_model *model = cluster->remotes[index];
-  const braid_cluster_order *order = braid_cluster_roster_order(&cluster->roster, name);
-  bool ours = order && braid_cluster_order_names(order, cluster->node);
-  size_t holders = name_holders(cluster, name, note);
   if (model) braid_serve_model_retain(model);
-  if (!holders && braid_cluster_is_odd(cluster))
-    snprintf(note, BRAID_SERVE_DETAIL, "%s", BRAID_CLUSTER_ODD);
-  else if (!holders && model)
-    snprintf(note, BRAID_SERVE_DETAIL, "no node holds it at the moment; requests wait for one");
-  else if (!holders && !ours && cluster->roster.revision)
-    snprintf(note, BRAID_SERVE_DETAIL, order ? "the nodes that are to hold it load it" : "no node holds it yet");
-  else if (!holders && !cluster->roster.revision)
-    snprintf(note, BRAID_SERVE_DETAIL, "nothing is known of the cluster yet: %.400s", cluster->trouble);
+  if (!name_holders(cluster, name, note)) explain_nobody(cluster, name, model, note);
   pthread_mutex_unlock(&cluster->lock);
   return model;
 }

@@ -55,6 +55,17 @@ static braid_cluster_state state_of(const braid_serve_cluster *cluster, const br
   return entry->state == BRAID_SERVE_LOADING ? BRAID_CLUSTER_LOADING : BRAID_CLUSTER_UNLOADED;
 }
 
+/* Why it cannot be held here. */
+static void describe_unable(const braid_serve_cluster *cluster, const braid_serve_entry *entry, bool refused,
+                            char *out) {
+  const char *why = refused                              ? "the API has unloaded it"
+                    : entry->state == BRAID_SERVE_BROKEN ? entry->reason
+                    : cluster->config->fetch_max_bytes > 0
+                        ? "its file is not there, nor on a node that it may be fetched from"
+                        : "its file is not there, and fetch_max_bytes allows to fetch none";
+  snprintf(out, BRAID_CLUSTER_REASON, "%.*s", BRAID_CLUSTER_SAID, why);
+}
+
 /* Of an instance for a request, as measured; requests that share a run share its time. */
 static double seconds_of(const braid_serve_statistics *counts) {
   if (!counts->done) return 0;
@@ -102,6 +113,7 @@ bool braid_cluster_describe(braid_serve_cluster *cluster, braid_cluster_member *
     braid_cluster_holding *holding = &out->holdings[out->holding_count++];
     snprintf(holding->model, sizeof holding->model, "%s", entry.config->name);
     holding->state = state_of(cluster, &entry, refused, rate->file_bytes);
+    if (holding->state == BRAID_CLUSTER_UNABLE) describe_unable(cluster, &entry, refused, holding->reason);
     holding->bytes = entry.bytes ? (int64_t)entry.bytes : rate->file_bytes < 0 ? 0 : rate->file_bytes;
     holding->seconds = seconds_of(&entry.statistics);
     holding->requests_per_s = rate->requests_per_s;

@@ -74,7 +74,8 @@ static bool read_holding(const json_t *object, braid_cluster_holding *out) {
       !read_number(object, "seconds", 1e6, &out->seconds) ||
       !read_number(object, "requests_per_s", 1e9, &out->requests_per_s) ||
       !read_count(object, "file_bytes", INT64_C(1) << 50, &out->file_bytes) ||
-      !read_text(object, "sha256", out->sum, sizeof out->sum) || !is_hexadecimal(out->sum))
+      !read_text(object, "sha256", out->sum, sizeof out->sum) || !is_hexadecimal(out->sum) ||
+      !read_text(object, "reason", out->reason, sizeof out->reason))
     return false;
   while (at < sizeof kStates / sizeof *kStates && strcmp(kStates[at], state) != 0) at++;
   out->state = (braid_cluster_state)at;
@@ -152,9 +153,11 @@ void braid_cluster_member_write(const braid_cluster_member *member, braid_text *
     braid_text_add_json(out, holding->model);
     braid_text_printf(out,
                       ",\"state\":\"%s\",\"bytes\":%lld,\"seconds\":%.9g,\"requests_per_s\":%.4g,\"file_bytes\":%lld,"
-                      "\"sha256\":\"%s\"}",
+                      "\"sha256\":\"%s\",\"reason\":",
                       kStates[holding->state], (long long)holding->bytes, holding->seconds, holding->requests_per_s,
                       (long long)holding->file_bytes, holding->sum);
+    braid_text_add_json(out, holding->reason);
+    braid_text_add(out, "}");
   }
   braid_text_add(out, "]}");
 }

@@ -21,7 +21,9 @@ enum {
   BRAID_CLUSTER_ORDERS = 1024,
   BRAID_CLUSTER_COPIES = 16, /* nodes of an order */
   BRAID_CLUSTER_PAUSE_MS = 1500,
-  BRAID_CLUSTER_VALUE = 256 << 10 /* bytes of a value that is read */
+  BRAID_CLUSTER_SAID = 100,                          /* bytes of a reason that are written, */
+  BRAID_CLUSTER_REASON = 3 * BRAID_CLUSTER_SAID + 1, /* each of which may be no UTF-8, and become three */
+  BRAID_CLUSTER_VALUE = 256 << 10                    /* bytes of a value that is read */
 };
 
 typedef enum braid_cluster_state {
@@ -41,7 +43,8 @@ typedef struct braid_cluster_holding {
   double seconds;        /* of a run there, measured; 0: not known */
   double requests_per_s; /* of late, that it ran there */
   int64_t file_bytes;
-  char sum[BRAID_SHA256_HEX + 1]; /* of its files, which are there; "": not known */
+  char sum[BRAID_SHA256_HEX + 1];    /* of its files, which are there; "": not known */
+  char reason[BRAID_CLUSTER_REASON]; /* why it is not able to hold it; "" */
 } braid_cluster_holding;
 
 typedef struct braid_cluster_member {

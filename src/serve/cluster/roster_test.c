@@ -19,7 +19,7 @@ static const char kPrefix[] = "/braid/t/";
   "\"models\":[" more "]}"
 #define MODEL(name, state)                                                                                             \
   "{\"name\":\"" name "\",\"state\":\"" state                                                                          \
-  "\",\"bytes\":7,\"seconds\":0.25,\"requests_per_s\":4,\"file_bytes\":3,\"sha256\":\"\"}"
+  "\",\"bytes\":7,\"seconds\":0.25,\"requests_per_s\":4,\"file_bytes\":3,\"sha256\":\"\",\"reason\":\"so\"}"
 
 static void put(braid_cluster_roster *roster, const char *name, const char *value, int64_t created, int64_t modified) {
   char key[400];
@@ -49,6 +49,7 @@ static void test_keys(void **state) {
   assert_int_equal(braid_cluster_member_holding(a, "m")->state, BRAID_CLUSTER_READY);
   assert_true(braid_cluster_member_holding(a, "m")->seconds == 0.25);
   assert_int_equal(braid_cluster_member_holding(a, "n")->state, BRAID_CLUSTER_UNABLE);
+  assert_string_equal(braid_cluster_member_holding(a, "n")->reason, "so");
   assert_null(braid_cluster_member_holding(a, "o"));
   const braid_cluster_order *order = braid_cluster_roster_order(&roster, "m");
   assert_true(braid_cluster_order_names(order, "b") && !braid_cluster_order_names(order, "c"));
