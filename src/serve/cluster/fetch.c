@@ -171,8 +171,22 @@ static void fetch_model(braid_serve_cluster *cluster, size_t index) {
   pthread_mutex_unlock(&cluster->lock);
 }
 
+/* What a daemon that was killed had fetched in part. */
+static void remove_leftovers(braid_serve_cluster *cluster) {
+  const braid_serve_config *config = cluster->server->config;
+  size_t removed = 0;
+  for (size_t i = 0; cluster->config->fetch_max_bytes && i < config->models_count; i++) {
+    removed += braid_writer_clean(config->models[i].path);
+    if (config->models[i].weights) removed += braid_writer_clean(config->models[i].weights);
+  }
+  if (removed)
+    braid_log_write(cluster->server->log, BRAID_LOG_INFO,
+                    "the cluster: %zu files removed that a daemon that was killed had fetched in part", removed);
+}
+
 void *braid_cluster_fetcher_main(void *context) {
   braid_serve_cluster *cluster = context;
+  remove_leftovers(cluster);
   struct timespec until;
   while (!__atomic_load_n(&cluster->ending, __ATOMIC_ACQUIRE)) {
     for (size_t i = 0; i < cluster->server->config->models_count; i++) {
