@@ -114,6 +114,8 @@ static void test_files_travel(void **state) {
   await_that(is_ready, little, "a node that may fetch little is ready");
   snprintf(command, sizeof command, "cp %s/here.cfg %s/kept.cfg; echo '# more' >>%s/here.cfg", folder, folder, folder);
   assert_int_equal(system(command), 0);
+  snprintf(command, sizeof command, "touch %s/there.cfg.tmp-1.0 %s/nowhere.cfg.tmp-1.0", folder, folder);
+  assert_int_equal(system(command), 0);
   nodes[1] = start_with_file("b", "there.cfg", ", fetch_max_bytes: 1000000");
   etcd_pause(2500);
   assert_false(holds_model(nodes[1], "m1"));
@@ -122,6 +124,8 @@ static void test_files_travel(void **state) {
   await_that(holds_m1, nodes[1], "the second node has fetched the file and loaded the model");
   snprintf(command, sizeof command, "cmp %s/here.cfg %s/there.cfg", folder, folder);
   assert_int_equal(system(command), 0);
+  snprintf(command, sizeof command, "test ! -e %s/there.cfg.tmp-1.0 && test -e %s/nowhere.cfg.tmp-1.0", folder, folder);
+  assert_int_equal(system(command), 0); /* what was fetched in part is gone; what none of its writes is not */
   assert_false(holds_model(nodes[2], "m1") || holds_model(little, "m1"));
   braid_client *client = wire_connect(wire_tcp(nodes[1]), NULL);
   for (int row = 0; row < kRows; row++) assert_int_equal(launch_at(client, "m1", row), BRAID_CLIENT_OK);
@@ -165,6 +169,50 @@ static void test_why_nobody(void **state) {
   assert_non_null(strstr(listed->reason, "b: "));
   free(listed);
   braid_client_close(client);
+  stop_all();
+}
+
+static bool one_holds_m1(const void *context) {
+  (void)context;
+  return count_holders("m1") == 1;
+}
+
+static void start_with_watts(const double *run_watts, const char *top) {
+  static const char *const kNames[] = {"a", "b"};
+  etcd_start(&group, 1);
+  for (int i = 0; i < 2; i++) {
+    char path[128];
+    snprintf(path, sizeof path, "%s/watts%d.yaml", folder, i);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fprintf(file,
+            "devices:\n  - {name: cpu, threads: 1, instances: 4, idle_watts: 20, run_watts: %g}\nmodels:\n%s"
+            "cluster: {token: %s, copies: 1}\n%s",
+            run_watts[i], kModels, kToken, top);
+    fclose(file);
+    nodes[i] = start_node_of(kNames[i], path);
+  }
+  for (int i = 0; i < 2; i++) await_that(is_ready, nodes[i], "a node is ready");
+  await_that(one_holds_m1, NULL, "one node holds m1");
+}
+
+/* The node that would have a model has it not where it takes more power than the other. */
+static void test_power(void **state) {
+  (void)state;
+  double watts[2] = {10, 10};
+  start_with_watts(watts, "");
+  int usual = find_holder("m1");
+  stop_all();
+  watts[usual] = 100;
+  start_with_watts(watts, "power_cap_watts: 230\n");
+  assert_int_equal(find_holder("m1"), !usual);
+  pthread_mutex_lock(&nodes[0]->cluster->lock);
+  const braid_cluster_member *dear = braid_cluster_roster_member(&nodes[0]->cluster->roster, usual ? "b" : "a");
+  assert_true(dear && dear->idle_watts == 20 && dear->busy_watts == 220 &&
+              dear->instances == 2); /* two under the cap */
+  const braid_cluster_member *other = braid_cluster_roster_member(&nodes[0]->cluster->roster, usual ? "a" : "b");
+  assert_true(other && other->busy_watts == 60 && other->instances == 4);
+  pthread_mutex_unlock(&nodes[0]->cluster->lock);
   stop_all();
 }
 
@@ -453,10 +501,13 @@ static int set_up(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_configuration), cmocka_unit_test(test_any_node_answers), cmocka_unit_test(test_moves),
-      cmocka_unit_test(test_copies),        cmocka_unit_test(test_files_travel),     cmocka_unit_test(test_why_nobody),
-      cmocka_unit_test(test_etcd_lost),     cmocka_unit_test(test_leader_lost),      cmocka_unit_test(test_partition),
-      cmocka_unit_test(test_peers),         cmocka_unit_test(test_same_name),        cmocka_unit_test(test_under_load),
+      cmocka_unit_test(test_configuration), cmocka_unit_test(test_any_node_answers),
+      cmocka_unit_test(test_moves),         cmocka_unit_test(test_copies),
+      cmocka_unit_test(test_files_travel),  cmocka_unit_test(test_why_nobody),
+      cmocka_unit_test(test_power),         cmocka_unit_test(test_etcd_lost),
+      cmocka_unit_test(test_leader_lost),   cmocka_unit_test(test_partition),
+      cmocka_unit_test(test_peers),         cmocka_unit_test(test_same_name),
+      cmocka_unit_test(test_under_load),
   };
   return skip_run_group_tests(tests, set_up, remove_folder);
 }

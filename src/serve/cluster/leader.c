@@ -128,6 +128,24 @@ static bool name_all(const braid_serve_cluster *cluster, situation *s) {
   return whole;
 }
 
+/* No node sleeps: one without models draws what it draws idle. Where nobody says what nodes draw all are alike. */
+static void describe_power(const situation *s, braid_cluster_node *nodes) {
+  bool any = false;
+  for (size_t i = 0; i < s->problem.node_count; i++) {
+    const braid_cluster_member *member = find_member(s->cluster, s->nodes[i]);
+    nodes[i].power_known = member && member->busy_watts > 0;
+    any |= nodes[i].power_known;
+    if (!nodes[i].power_known) continue;
+    nodes[i].asleep_watts = nodes[i].idle_watts = member->idle_watts;
+    nodes[i].busy_watts = member->busy_watts;
+  }
+  for (size_t i = 0; !any && i < s->problem.node_count; i++) {
+    nodes[i].power_known = true;
+    nodes[i].asleep_watts = nodes[i].idle_watts = 1;
+    nodes[i].busy_watts = 2;
+  }
+}
+
 /* One that was silent a while ago counts as lost: it is given nothing new, so that one that is merely slow does not
  * get and lose models all the time. */
 static void describe_nodes(int64_t now, situation *s) {
@@ -137,13 +155,10 @@ static void describe_nodes(int64_t now, situation *s) {
     s->node_list[i] = (braid_cluster_node){.alive = alive,
                                            .kind = i,
                                            .slow = 1,
-                                           .power_known = true, /* none sleeps: an empty node saves nothing */
-                                           .asleep_watts = 1,
-                                           .idle_watts = 1,
-                                           .busy_watts = 2,
                                            .instances = member ? (size_t)member->instances : 1,
                                            .memory_bytes = member ? member->memory_bytes : 0};
   }
+  describe_power(s, s->node_list);
 }
 
 /* Demand falls slowly, so that a pause unloads nothing. */

@@ -90,6 +90,29 @@ static void describe_devices(const braid_server *server, char *text, size_t room
   }
 }
 
+/* Instances that the power cap lets run side by side, those of the first devices first, and what they draw then. */
+static void describe_power(const braid_server *server, braid_cluster_member *out) {
+  double idle = 0, busy, cap = server->config->power_cap_watts;
+  bool known = server->device_count > 0;
+  for (size_t i = 0; i < server->device_count; i++) {
+    idle += server->devices[i].config->idle_watts;
+    known &= server->devices[i].config->run_watts > 0;
+    out->instances += (int64_t)server->devices[i].instance_count;
+  }
+  if (!known) return;
+  busy = idle;
+  out->instances = 0;
+  for (size_t i = 0; i < server->device_count; i++)
+    for (size_t k = 0; k < server->devices[i].instance_count; k++) {
+      double then = busy + server->devices[i].config->run_watts;
+      if (cap > 0 && then > cap) break;
+      busy = then;
+      out->instances++;
+    }
+  out->idle_watts = idle;
+  out->busy_watts = busy;
+}
+
 bool braid_cluster_describe(braid_serve_cluster *cluster, braid_cluster_member *out) {
   braid_server *server = cluster->server;
   braid_serve_entry entry;
@@ -102,9 +125,9 @@ bool braid_cluster_describe(braid_serve_cluster *cluster, braid_cluster_member *
   snprintf(out->instance, sizeof out->instance, "%s", cluster->instance);
   memcpy(out->proof, cluster->proof, sizeof out->proof);
   describe_devices(server, out->devices, sizeof out->devices);
+  describe_power(server, out);
   for (size_t i = 0; i < server->device_count; i++) {
     braid_serve_load load = braid_serve_scheduler_load(server->scheduler, i);
-    out->instances += (int64_t)server->devices[i].instance_count;
     out->waiting += load.waiting;
     out->busy += load.busy / (double)server->device_count;
   }

@@ -90,6 +90,9 @@ static bool read_member(const json_t *root, braid_cluster_member *out) {
       !read_text(root, "token_proof", out->proof, sizeof out->proof) || !is_hexadecimal(out->proof) ||
       !read_number(root, "busy", 1, &out->busy) || !read_count(root, "waiting", INT64_C(1) << 40, &out->waiting) ||
       !read_count(root, "instances", 4096, &out->instances) || out->instances < 1 ||
+      !read_number(root, "idle_watts", 1e7, &out->idle_watts) ||
+      !read_number(root, "busy_watts", 1e7, &out->busy_watts) ||
+      (out->busy_watts > 0 && out->busy_watts < out->idle_watts) ||
       !read_text(root, "devices", out->devices, sizeof out->devices) ||
       !read_count(root, "memory_bytes", INT64_C(1) << 50, &out->memory_bytes) || !json_is_array(models) ||
       json_array_size(models) > BRAID_CLUSTER_HOLDINGS)
@@ -144,9 +147,11 @@ void braid_cluster_member_write(const braid_cluster_member *member, braid_text *
   braid_text_printf(out,
                     ",\"instance\":\"%s\",\"token_proof\":\"%s\",\"busy\":%.3f,\"waiting\":%lld,\"instances\":%lld,"
                     "\"memory_bytes\":%lld,"
+                    "\"idle_watts\":%.9g,\"busy_watts\":%.9g,"
                     "\"models\":[",
                     member->instance, member->proof, member->busy, (long long)member->waiting,
-                    (long long)member->instances, (long long)member->memory_bytes);
+                    (long long)member->instances, (long long)member->memory_bytes, member->idle_watts,
+                    member->busy_watts);
   for (size_t i = 0; i < member->holding_count; i++) {
     const braid_cluster_holding *holding = &member->holdings[i];
     braid_text_add(out, i ? ",{\"name\":" : "{\"name\":");

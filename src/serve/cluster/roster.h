@@ -56,7 +56,8 @@ typedef struct braid_cluster_member {
   int64_t steady_ns;                /* since when it has been without a pause of BRAID_CLUSTER_PAUSE_MS */
   double busy;                      /* of late, 0 to 1 */
   int64_t waiting;                  /* requests */
-  int64_t instances, memory_bytes;
+  int64_t instances, memory_bytes;  /* instances: that its power cap lets run side by side */
+  double idle_watts, busy_watts;    /* doing nothing, and with all of those running; busy 0: not known */
   char devices[BRAID_SERVE_DETAIL]; /* for people: "cpu: cpu, 2 instances; gpu: cuda, 1 instance" */
   braid_cluster_holding *holdings;
   size_t holding_count;

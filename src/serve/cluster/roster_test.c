@@ -13,7 +13,8 @@
 
 static const char kPrefix[] = "/braid/t/";
 #define NODE(more)                                                                                                     \
-  "{\"address\":\"h:1\",\"devices\":\"cpu\",\"instance\":\"1f\",\"token_proof\":\"\",\"busy\":0.5,\"waiting\":3,"      \
+  "{\"address\":\"h:1\",\"devices\":\"cpu\",\"instance\":\"1f\",\"token_proof\":\"\",\"idle_watts\":0,\"busy_watts\":" \
+  "0,\"busy\":0.5,\"waiting\":3,"                                                                                      \
   "\"instances\":2,\"memory_"                                                                                          \
   "bytes\":9,"                                                                                                         \
   "\"models\":[" more "]}"
@@ -99,7 +100,7 @@ static void test_silence(void **state) {
 
 #define PROVEN(proof)                                                                                                  \
   "{\"address\":\"h:1\",\"devices\":\"cpu\",\"instance\":\"1f\",\"token_proof\":\"" proof                              \
-  "\",\"busy\":0,\"waiting\":3,\"instances\":2,\"memory_bytes\":9,\"models\":[]}"
+  "\",\"idle_watts\":0,\"busy_watts\":0,\"busy\":0,\"waiting\":3,\"instances\":2,\"memory_bytes\":9,\"models\":[]}"
 
 /* Whose token is right: that of most; of as many, of those who were there first. */
 static void test_tokens(void **state) {
@@ -136,18 +137,23 @@ static void test_malformed(void **state) {
       NODE(MODEL("../m", "ready")),
       (NODE(MODEL("m", "ready") "," MODEL("m", "ready"))),
       NODE("[[[[[[[[[[[[[[[[]]]]]]]]]]]]]]]]"),
-      ("{\"address\":\"h:1\",\"devices\":\"cpu\",\"instance\":\"1f\",\"token_proof\":\"\",\"busy\":2,\"waiting\":3,"
+      ("{\"address\":\"h:1\",\"devices\":\"cpu\",\"instance\":\"1f\",\"token_proof\":\"\",\"idle_watts\":0,\"busy_"
+       "watts\":0,\"busy\":2,\"waiting\":3,"
        "\"instances\":2,\"memory_"
        "bytes\":9,\"models\":[]}"),
-      ("{\"address\":\"h:1\",\"devices\":\"cpu\",\"instance\":\"1f\",\"token_proof\":\"\",\"busy\":0,\"waiting\":3,"
+      ("{\"address\":\"h:1\",\"devices\":\"cpu\",\"instance\":\"1f\",\"token_proof\":\"\",\"idle_watts\":0,\"busy_"
+       "watts\":0,\"busy\":0,\"waiting\":3,"
        "\"instances\":0,\"memory_"
        "bytes\":9,\"models\":[]}"),
-      ("{\"address\":\"h:1\",\"devices\":\"cpu\",\"instance\":\"1f\",\"token_proof\":\"\",\"busy\":0,\"waiting\":-3,"
+      ("{\"address\":\"h:1\",\"devices\":\"cpu\",\"instance\":\"1f\",\"token_proof\":\"\",\"idle_watts\":0,\"busy_"
+       "watts\":0,\"busy\":0,\"waiting\":-3,"
        "\"instances\":1,"
        "\"memory_bytes\":9,\"models\":[]}"),
-      ("{\"address\":\"h:1\",\"devices\":\"cpu\",\"instance\":\"1f\",\"token_proof\":\"x\",\"busy\":0,\"waiting\":3,"
+      ("{\"address\":\"h:1\",\"devices\":\"cpu\",\"instance\":\"1f\",\"token_proof\":\"x\",\"idle_watts\":0,\"busy_"
+       "watts\":0,\"busy\":0,\"waiting\":3,"
        "\"instances\":1,\"memory_bytes\":9,\"models\":[]}"),
-      ("{\"address\":7,\"devices\":\"cpu\",\"instance\":\"1f\",\"token_proof\":\"\",\"busy\":0,\"waiting\":3,"
+      ("{\"address\":7,\"devices\":\"cpu\",\"instance\":\"1f\",\"token_proof\":\"\",\"idle_watts\":0,\"busy_watts\":0,"
+       "\"busy\":0,\"waiting\":3,"
        "\"instances\":1,\"memory_"
        "bytes\":9,\"models\":[]}"),
   };
