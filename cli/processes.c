@@ -2,7 +2,9 @@
 
 #include <fcntl.h>
 #include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -84,6 +86,44 @@ static void take_cpus(int launcher) {
     at++;
   }
   (void)sched_setaffinity(0, sizeof own, &own);
+}
+
+/* Devices of that backend: name0, name1 and so on. */
+static int count_devices(braid_registry *registry, const char *name, size_t length) {
+  braid_device_info infos[64];
+  size_t count = 0;
+  int found = 0;
+  if (braid_registry_devices(registry, infos, sizeof infos / sizeof *infos, &count) != BRAID_OK) return 0;
+  for (size_t i = 0; i < count && i < sizeof infos / sizeof *infos; i++) {
+    char *end = NULL;
+    if (strncmp(infos[i].name, name, length) != 0 || !infos[i].name[length]) continue;
+    (void)strtol(infos[i].name + length, &end, 10);
+    found += !*end;
+  }
+  return found;
+}
+
+braid_status cli_own_devices(braid_registry *registry, const char *devices, char **own) {
+  int launcher = find_launcher(), rank = launcher < 0 ? 0 : number_in(kLaunchers[launcher].local_rank, 0);
+  size_t bytes = devices ? 12 * strlen(devices) + 16 : 0, used = 0;
+  bool changed = false;
+  *own = devices ? malloc(bytes) : NULL;
+  if (!*own) return devices ? cli_no_memory() : BRAID_OK;
+  for (const char *at = devices + strspn(devices, " "); *at; at += strspn(at, " ")) {
+    size_t word = strcspn(at, " "), name = strcspn(at, " :");
+    bool numbered = name && at[name - 1] >= '0' && at[name - 1] <= '9', cpu = name == 3 && strncmp(at, "cpu", 3) == 0;
+    int count = numbered || cpu ? 0 : count_devices(registry, at, name); /* which loads what lists devices */
+    char number[12] = "";
+    if (count) snprintf(number, sizeof number, "%d", rank % count);
+    used += (size_t)snprintf(*own + used, bytes - used, "%s%.*s%s%.*s", used ? " " : "", (int)name, at, number,
+                             (int)(word - name), at + name);
+    changed |= count > 0;
+    at += word;
+  }
+  if (changed) return BRAID_OK;
+  free(*own);
+  *own = NULL;
+  return BRAID_OK;
 }
 
 static bool was_interrupted(void *context) {

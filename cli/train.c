@@ -338,8 +338,9 @@ int cli_train(int argc, char **argv) {
   if (status == BRAID_OK) status = cli_open_registry(&o.place);
   if (status == BRAID_OK && o.group) braid_registry_set_group(o.place.registry, o.group);
   if (status == BRAID_OK) status = cli_check_batch(&o.place, o.train.batch);
+  if (status == BRAID_OK) status = cli_own_devices(o.place.registry, o.place.devices, &o.own_devices);
   o.train.registry = o.place.registry;
-  o.train.devices = o.place.devices;
+  o.train.devices = o.own_devices ? o.own_devices : o.place.devices;
   o.train.place = o.place.patterns;
   if (status == BRAID_OK && o.steering.given && !o.train.devices) {
     status = cli_steering_devices(&o.steering, o.place.registry);
@@ -355,5 +356,6 @@ int cli_train(int argc, char **argv) {
   cli_tenant_end();
   cli_close_registry(&o.place);
   free(o.made_out);
+  free(o.own_devices);
   return cli_leave_processes(&o.common, "train", status, began, o.group);
 }

@@ -22,7 +22,8 @@ static const char doc[] =
     "goes by "
     "(--best, --patience, --schedule plateau) may differ.\n"
     "\nStarted by mpirun or srun, the processes train together: each takes its part of every batch, of which --batch "
-    "is the size for all of them, and process 0 writes and prints. In integers the bits are those of one process.\n"
+    "is the size for all of them, and process 0 writes and prints. In integers the bits are those of one process. A device's name without its number "
+    "(--device cuda) is each process's own.\n"
     "\nExamples:\n"
     "  braid train models/glyphs.cfg --data builtin:glyphs --epochs 5 --out glyphs\n"
     "  braid train vgg.cfg --data cifar10:DIR,augment=crop+flip --epochs 20 \\\n"
@@ -33,7 +34,8 @@ static const char doc[] =
     "  braid train mlp.onnx --data csv:iris.csv,target=species --batch 16\n"
     "  braid train mlp.cfg --data idx:DIR --optimizer adamw --lr 0.001 --json\n"
     "  braid train lenet.cfg --data idx:DIR --precision int8 --ledger lenet.ledger\n"
-    "  mpirun -n 2 braid train vgg.cfg --data cifar10:DIR --batch 128 --out vgg\n";
+    "  mpirun -n 2 braid train vgg.cfg --data cifar10:DIR --batch 128 --out vgg\n"
+    "  mpirun -n 4 braid train vgg.cfg --data cifar10:DIR --batch 512 --device \"cuda cpu\" --precision bf16\n";
 
 enum {
   KEY_DATA = CLI_FIRST_KEY,

@@ -24,6 +24,7 @@ typedef struct train_options {
   braid_group *group; /* of processes that train together; NULL: one trains */
   bool agreed;        /* all of them have begun to train, or know that one cannot */
   char *made_out;     /* the default folder, removed if training does not start */
+  char *own_devices;  /* --device, where names without numbers are those of this process; NULL: as it is */
 } train_options;
 
 extern const struct argp train_argp; /* input: train_options */

@@ -78,10 +78,14 @@ BRAID_API BRAID_MUST_CHECK braid_status braid_group_all_reduce(braid_group *grou
 BRAID_API BRAID_MUST_CHECK braid_status braid_group_broadcast(braid_group *group, void *data, size_t bytes, int root);
 BRAID_API BRAID_MUST_CHECK braid_status braid_group_barrier(braid_group *group);
 /* Every process says how its part went (`status`, and the thread's error detail). OK if all were; else all return the
- * status of the first that failed, with its detail behind its rank ("process 2: ..."). */
+ * status of the first that failed, with its detail behind its rank ("process 2: ..."), now and whenever they ask again:
+ * the group is of no more use, and collectives return DEVICE_LOST. */
 BRAID_API BRAID_MUST_CHECK braid_status braid_group_agree(braid_group *group, braid_status status);
 /* Whether agree has returned a failure: then all processes know of it, and end by themselves. */
 BRAID_API bool braid_group_failed_together(const braid_group *group);
+/* For devices that reduce by themselves, asked while a collective runs: whether the others are not to be waited for any
+ * more, since this process was told to end half a minute ago or a collective has failed. */
+BRAID_API bool braid_group_gives_up(braid_group *group);
 /* Ends all processes with this exit code, for failures after which the others cannot be told. */
 BRAID_API void braid_group_abort(braid_group *group, int code);
 

@@ -157,6 +157,21 @@ LANES_OF(long)
 #define TO_RAWS(x) (x)
 #define WITHIN_RAW(x) (x)
 #endif
+#ifdef MAGNITUDE
+KERNEL magnitude(IN(RAW) raw, OUT(RAW) magnitude, index_t count) {
+  SHARED uint parts[GROUP];
+  const index_t first = (index_t)get_global_id(0) * LANES;
+  ulong bits = 0;
+  for (int i = 0; i < LANES; i++)
+    if (first + i < count) bits |= abs(raw[first + i]);
+#ifdef RAW_LONG
+  ADD_TO_MAGNITUDE_LONG(magnitude, bits, parts)
+#else
+  ADD_TO_MAGNITUDE_INT(magnitude, (uint)bits, parts)
+#endif
+}
+#endif
+
 /* Rounded at random by bits that follow from the key. d is below zero for magnitudes of few bits: then numbers beyond
  * 256 are beyond `most` before they are shifted, too. */
 #ifdef SAMPLES
@@ -288,12 +303,12 @@ void philox(ulong seed, uint step, uint stream, ulong counter, uint bits[4 * COU
     for (int j = 0; j < 4; j++) bits[4 * i + j] = word[j][i];
 }
 
-/* The random bits of element 0, from which those that round errors follow. */
-KERNEL error_key(IN(long) step, OUT(uint) key, int seed_low, int seed_high, int stream) {
+/* The random bits of the first element, from which those that round errors follow; `first`: its number. */
+KERNEL error_key(IN(long) step, OUT(uint) key, int seed_low, int seed_high, int stream, int first) {
   uint u[4 * COUNTERS];
   if (get_global_id(0) > 0) return;
   philox((ulong)(uint)seed_high << 32 | (uint)seed_low, (uint)step[0], (uint)stream, 0, u);
-  key[0] = u[0];
+  key[0] = u[0] + (uint)first;
 }
 
 #ifdef UPDATE
@@ -385,8 +400,8 @@ KERNEL momentum(GLOBAL const P *parameter, GLOBAL const short *momentum, IN(RAW)
 #define DIGEST_NUMBER(x) ((uint)(x))
 #endif
 
-/* A group takes `run` places of a sample; `runs` groups a sample. */
-KERNEL digest(IN(NUMBER) x, OUT(uint) digests, int which, index_t places, index_t run, index_t runs) {
+/* A group takes `run` places of a sample; `runs` groups a sample; `first`: the number of the first sample. */
+KERNEL digest(IN(NUMBER) x, OUT(uint) digests, int which, int first, index_t places, index_t run, index_t runs) {
   SHARED uint parts[GROUP];
   const index_t sample = get_group_id(0) / runs, begin = get_group_id(0) % runs * run, end = min(begin + run, places);
   IN(NUMBER) from = x + sample * places;
@@ -395,6 +410,6 @@ KERNEL digest(IN(NUMBER) x, OUT(uint) digests, int which, index_t places, index_
     sum += DIGEST_WEIGHT(2 * (uint)j) * DIGEST_NUMBER(from[j]);
   SUM_OF_GROUP(uint, sum, parts)
   if (get_local_id(0) == 0)
-    atomic_add((volatile GLOBAL uint *)digests + which, sum * DIGEST_WEIGHT(2 * (uint)sample + 1));
+    atomic_add((volatile GLOBAL uint *)digests + which, sum * DIGEST_WEIGHT(2 * ((uint)first + (uint)sample) + 1));
 }
 #endif

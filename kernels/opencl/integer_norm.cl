@@ -46,13 +46,29 @@ KERNEL sums(IN(ELEMENT) x, IN(char) h, OUT(long) parts, index_t batch, index_t c
 }
 #endif
 
-/* The sums of a channel. */
+/* The sums of a channel. GIVEN: `parts` are those of a whole batch, of which this is a slice, the first ones of all
+ * channels before the second ones. */
+#ifdef GIVEN
+#define ADD_PARTS(channel, first, second) const long first = parts[channel], second = parts[channels + (channel)];
+#else
 #define ADD_PARTS(channel, first, second)                                                                              \
   long first = 0, second = 0;                                                                                          \
   for (index_t p_ = 0; p_ < count; p_++) {                                                                             \
     first += parts[2 * (p_ * channels + channel)];                                                                     \
     second += parts[2 * (p_ * channels + channel) + 1];                                                                \
   }
+#endif
+
+#ifdef JOINED
+/* A work-item for each channel: the sums as they are given. */
+KERNEL join_sums(IN(long) parts, OUT(long) joined, index_t channels, index_t count) {
+  const index_t channel = get_global_id(0);
+  if (channel >= channels) return;
+  ADD_PARTS(channel, first, second)
+  joined[channel] = first;
+  joined[channels + channel] = second;
+}
+#endif
 
 #ifndef SIDE
 #define SIDE 1

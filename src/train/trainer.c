@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/detail.h"
 #include "base/text.h"
 #include "base/try.h"
 #include "base/vector.h"
@@ -12,6 +13,7 @@
 #include "braid/model.h"
 #include "graph/trainable.h"
 #include "model/model.h"
+#include "train/checkpoint/aside.h"
 #include "train/checkpoint/settings.h"
 #include "train/data/dataset.h"
 #include "train/diagnose.h"
@@ -189,11 +191,14 @@ static braid_status trainer_build(braid_trainer *trainer, const braid_graph *mod
 }
 
 /* Where processes train together, all others write nothing. */
+enum { kAsideBytes = 8 << 20 };
+
 static void trainer_init(braid_trainer *trainer, const braid_allocator *allocator, const braid_train_options *options,
                          int rank) {
   trainer->allocator = allocator;
   trainer->options = *options;
   trainer->digests.allocator = allocator;
+  trainer->aside_bytes = kAsideBytes;
   trainer->log = rank ? NULL : braid_registry_get_log(options->registry);
   if (rank) trainer->options.out_directory = trainer->options.ledger = trainer->options.trace = NULL;
 }
@@ -249,6 +254,7 @@ braid_status braid_trainer_parameters(const braid_trainer *trainer, braid_graph 
 void braid_trainer_destroy(braid_trainer *trainer) {
   if (!trainer) return;
   const braid_allocator *allocator = trainer->allocator;
+  if (braid_aside_end(trainer) != BRAID_OK) braid_clear_detail();
   braid_loader_destroy(trainer->loader);
   braid_events_close(trainer->events);
   braid_ledger_writer_close(trainer->ledger);
@@ -360,32 +366,6 @@ static braid_status write_report(braid_trainer *trainer, const braid_test_result
   return braid_report_write(trainer->allocator, path, &report);
 }
 
-static braid_status save_model(braid_trainer *trainer, const char *name) {
-  char path[4096];
-  snprintf(path, sizeof path, "%s/%s", trainer->options.out_directory, name);
-  braid_graph *model;
-  BRAID_TRY(braid_trainer_model(trainer, &model));
-  braid_status status = braid_model_save_onnx(model, path);
-  braid_graph_destroy(model);
-  return status;
-}
-
-/* What fails beside training itself does not end it: nothing trained is lost, and the run fails when it is done. */
-static void note_side_failure(braid_trainer *trainer, braid_status status, const char *what) {
-  if (status == BRAID_OK) return;
-  const char *detail = braid_error_detail()[0] ? braid_error_detail() : braid_status_text(status);
-  long long epoch = (long long)trainer->epoch + (trainer->epoch_step > 0);
-  braid_log_write(trainer->log, BRAID_LOG_WARNING, "epoch %lld: %s: %s; training goes on", epoch, what, detail);
-  if (trainer->side_failure != BRAID_OK) return;
-  trainer->side_failure = status;
-  snprintf(trainer->side_failure_detail, sizeof trainer->side_failure_detail, "epoch %lld: %s: %s", epoch, what,
-           detail);
-}
-
-static void keep(braid_trainer *trainer) {
-  if (trainer->output) note_side_failure(trainer, braid_trainer_save(trainer), "the checkpoint was not written");
-}
-
 static braid_status add_row(braid_trainer *trainer, const braid_train_progress *progress) {
   braid_record *record = &trainer->record;
   void *rows = braid_grow(trainer->allocator, record->rows, record->count, &record->capacity, sizeof *record->rows);
@@ -403,8 +383,8 @@ static braid_status add_row(braid_trainer *trainer, const braid_train_progress *
 
 static void show_epoch(braid_trainer *trainer, const braid_test_result *result) {
   if (!trainer->output) return;
-  note_side_failure(trainer, log_epoch(trainer, result), "its numbers were not written");
-  note_side_failure(trainer, write_report(trainer, result), "the report was not written");
+  braid_trainer_note_failure(trainer, log_epoch(trainer, result), "its numbers were not written");
+  braid_trainer_note_failure(trainer, write_report(trainer, result), "the report was not written");
 }
 
 /* After the epoch's row is there. */
@@ -413,7 +393,8 @@ static void judge_epoch(braid_trainer *trainer, braid_train_progress *progress) 
   progress->best_epoch = braid_monitor_best(o, &trainer->record) + 1;
   progress->ends_early = braid_monitor_ends(o, &trainer->record);
   if (o->keep_best && trainer->savable && progress->best_epoch == (int64_t)trainer->record.count)
-    note_side_failure(trainer, save_model(trainer, "best.onnx"), "the best model was not written");
+    braid_trainer_note_failure(trainer, braid_trainer_save_model(trainer, "best.onnx"),
+                               "the best model was not written");
 }
 
 /* Where all scores are 0 no error is left: no step changes anything then, whatever the samples. */
@@ -431,9 +412,7 @@ static void warn_of_same_losses(const braid_trainer *trainer) {
 static braid_status finish_epoch(braid_trainer *trainer, watcher *w) {
   braid_train_progress *progress = &w->progress;
   bool tests = trainer->test && !trainer->slice.rank;
-  keep(trainer);
-  if (trainer->output && trainer->savable)
-    note_side_failure(trainer, save_model(trainer, "model.onnx"), "the model was not written");
+  braid_trainer_keep(trainer, true);
   braid_status tested = tests ? trainer_evaluate(trainer, w, &w->result) : BRAID_UNSUPPORTED;
   BRAID_TRY(braid_peers_status(trainer, tested == BRAID_CANCELLED ? tested : BRAID_OK));
   progress->tested = progress->to_test = 0;
@@ -442,7 +421,7 @@ static braid_status finish_epoch(braid_trainer *trainer, watcher *w) {
   progress->test_accuracy = tested == BRAID_OK ? w->result.accuracy : NAN;
   braid_status status = add_row(trainer, progress);
   if (status == BRAID_OK) status = braid_peers_row(trainer);
-  if (tests) note_side_failure(trainer, tested, "the test failed");
+  if (tests) braid_trainer_note_failure(trainer, tested, "the test failed");
   if (status == BRAID_OK) {
     judge_epoch(trainer, progress);
     warn_of_same_losses(trainer);
@@ -452,7 +431,7 @@ static braid_status finish_epoch(braid_trainer *trainer, watcher *w) {
     trainer->epoch_step = 0;
     trainer->loss_sum = trainer->epoch_seconds = 0;
     trainer->correct = trainer->seen = 0;
-    keep(trainer);
+    braid_trainer_keep(trainer, false);
   }
   return status;
 }
@@ -480,6 +459,7 @@ static braid_train_progress progress_of(const braid_trainer *trainer, double rat
 
 /* After the user asked to stop: what was done is kept. */
 static braid_status cancelled(braid_trainer *trainer) {
+  braid_trainer_note_failure(trainer, braid_aside_end(trainer), "the checkpoint was not written");
   BRAID_TRY(braid_trainer_check_finite(trainer));
   if (trainer->output) BRAID_TRY(braid_trainer_save(trainer));
   return braid_fail(BRAID_CANCELLED, "stopped after epoch %lld, step %lld%s", (long long)trainer->epoch + 1,
@@ -500,7 +480,8 @@ braid_status braid_trainer_run(braid_trainer *trainer, braid_train_callback *cal
   double seconds = 0; /* of training alone, for the rate */
   int64_t timed = 0;
   /* A run that is over, of which the model may not have been written. */
-  if (is_over(trainer) && trainer->output && trainer->savable) BRAID_TRY(save_model(trainer, "model.onnx"));
+  if (is_over(trainer) && trainer->output && trainer->savable)
+    BRAID_TRY(braid_trainer_save_model(trainer, "model.onnx"));
   while (!is_over(trainer)) {
     /* A run that was stopped between an epoch's last step and its end goes on with the test. */
     bool only_test = trainer->epoch_step == trainer->steps;
@@ -515,16 +496,17 @@ braid_status braid_trainer_run(braid_trainer *trainer, braid_train_callback *cal
     trainer->epoch_seconds += took;
     seconds += took;
     timed += !only_test;
-    if (!only_test) note_side_failure(trainer, log_step(trainer, rate), "a step's numbers were not written");
+    if (!only_test) braid_trainer_note_failure(trainer, log_step(trainer, rate), "a step's numbers were not written");
     watcher w = {.callback = callback, .context = context, .progress = progress_of(trainer, rate, seconds, timed)};
     braid_status status = BRAID_OK;
     bool ends_epoch = trainer->epoch_step == trainer->steps, due = is_checkpoint_due(trainer);
-    if (ends_epoch || due) BRAID_TRY(braid_trainer_check_finite(trainer));
+    bool looked_at = trainer->slice.group || !braid_aside_is_busy(trainer);
+    if ((ends_epoch || due) && looked_at) BRAID_TRY(braid_trainer_check_finite(trainer));
     if (ends_epoch) BRAID_TRY(braid_peers_compare(trainer));
     if (ends_epoch)
       status = finish_epoch(trainer, &w);
     else if (due)
-      keep(trainer);
+      braid_trainer_keep(trainer, false);
     if (status == BRAID_OK && callback && !callback(context, &w.progress) && !is_over(trainer)) {
       trainer->stopping = trainer->slice.group != NULL;
       if (!trainer->stopping) status = BRAID_CANCELLED;
@@ -533,6 +515,7 @@ braid_status braid_trainer_run(braid_trainer *trainer, braid_train_callback *cal
     if (status == BRAID_CANCELLED) return cancelled(trainer);
     if (status != BRAID_OK) return status;
   }
+  BRAID_TRY(braid_trainer_keep_all(trainer));
   if (trainer->ledger) BRAID_TRY(braid_ledger_writer_sync(trainer->ledger));
   braid_status status = braid_session_save_trace(trainer->session);
   if (status != BRAID_OK) return status;

@@ -41,6 +41,8 @@ struct braid_trainer {
   double step_loss;      /* of the last step */
   double step_seconds;   /* measured; of the last step, with reading its batches */
   int64_t step_correct, step_seen;
+  size_t aside_bytes;        /* of values: from so many on they are written by a thread (aside.h) */
+  struct braid_aside *aside; /* what the thread writes, or has written; NULL: nothing */
   braid_status side_failure; /* first failure of an evaluation, report or checkpoint; returned at the end of the run */
   char side_failure_detail[1024];
 };
@@ -85,6 +87,15 @@ BRAID_MUST_CHECK braid_status braid_trainer_run_step(braid_trainer *trainer, dou
 BRAID_MUST_CHECK braid_status braid_trainer_step(braid_trainer *trainer, double rate, double *loss);
 /* Writes checkpoint-<step>.braid and removes all but the two newest. */
 BRAID_MUST_CHECK braid_status braid_trainer_save(braid_trainer *trainer);
+/* DIR/NAME: what is trained as ONNX. */
+BRAID_MUST_CHECK braid_status braid_trainer_save_model(braid_trainer *trainer, const char *name);
+/* What fails beside training itself does not end it: nothing trained is lost, and the run fails when it is done. */
+void braid_trainer_note_failure(braid_trainer *trainer, braid_status status, const char *what);
+/* Writes a checkpoint, and model.onnx, where there is an output directory. What is large is written aside (aside.h),
+ * and not at all while the one before is. */
+void braid_trainer_keep(braid_trainer *trainer, bool model);
+/* The end of a run: what was not kept, or is only being written, is on disk then. */
+BRAID_MUST_CHECK braid_status braid_trainer_keep_all(braid_trainer *trainer);
 /* Restores the state from an open checkpoint of this training graph; settings are not compared. */
 BRAID_MUST_CHECK braid_status braid_trainer_restore(braid_trainer *trainer, const braid_checkpoint_file *file);
 /* Restores the newest valid checkpoint; *found: there is one. INVALID_ARGUMENT if it was written with other settings.

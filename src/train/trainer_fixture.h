@@ -148,11 +148,14 @@ static inline uint64_t bits_of(braid_trainer *trainer) {
   return hash;
 }
 
+static size_t aside_bytes = SIZE_MAX; /* of trainers to come */
+
 static inline uint64_t train_model(const braid_graph *graph, braid_train_options options, stop_at *stop,
                                    braid_status expected) {
   braid_dataset *data = glyphs("train"), *test = glyphs("test");
   braid_trainer *trainer;
   ok(braid_trainer_create(graph, data, test, &options, &trainer));
+  trainer->aside_bytes = aside_bytes;
   braid_status status = braid_trainer_run(trainer, stop_after, stop);
   if (status != expected) fail_msg("%s: %s", braid_status_text(status), braid_error_detail());
   uint64_t bits = bits_of(trainer);

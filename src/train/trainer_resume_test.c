@@ -83,6 +83,61 @@ static void test_resume_with_everything(void **state) {
   free(whole);
 }
 
+/* What a thread writes while training goes on: stopped anywhere, a run has the bits of one that writes everything at
+ * once, and leaves the same files. */
+static void test_written_aside(void **state) {
+  (void)state;
+  static const char kLast[] = "checkpoint-0000000006.braid";
+  stop_at never = {.after = -1};
+  long bytes, other;
+  uint64_t bits = train(options_with_everything("at-once"), &never, BRAID_OK);
+  aside_bytes = 0;
+  for (int after = 1; after <= never.seen; after++) {
+    char name[32];
+    snprintf(name, sizeof name, "aside-%d", after);
+    stop_at here = {.after = after}, rest = {.after = -1};
+    braid_train_options options = options_with_everything(name);
+    options.resume = true;
+    if (after < never.seen) train(options, &here, BRAID_CANCELLED);
+    assert_true(train(options, &rest, BRAID_OK) == bits);
+    for (int file = 0; file < 2; file++) {
+      char *expected = read_output("at-once", file ? kLast : "model.onnx", &bytes);
+      char *found = read_output(name, file ? kLast : "model.onnx", &other);
+      assert_int_equal(other, bytes);
+      if (!file) assert_memory_equal(found, expected, (size_t)bytes); /* checkpoints have seconds in them */
+      free(expected);
+      free(found);
+    }
+  }
+  aside_bytes = SIZE_MAX;
+}
+
+/* A folder that is gone in the middle: training goes on, and the run says so at its end. */
+static bool remove_output(void *context, const braid_train_progress *progress) {
+  char path[160], other[200];
+  (void)context, (void)progress;
+  snprintf(path, sizeof path, "%s/gone", folder);
+  snprintf(other, sizeof other, "%s/gone-%lld-%lld", folder, (long long)progress->epoch, (long long)progress->step);
+  if (progress->epoch == 2) (void)rename(path, other);
+  return true;
+}
+
+static void test_lost_aside(void **state) {
+  (void)state;
+  braid_graph *graph = network();
+  braid_dataset *data = glyphs("train");
+  braid_trainer *trainer;
+  braid_train_options options = options_of("gone");
+  options.epochs = 3;
+  ok(braid_trainer_create(graph, data, NULL, &options, &trainer));
+  trainer->aside_bytes = 0;
+  assert_int_equal(braid_trainer_run(trainer, remove_output, NULL), BRAID_IO);
+  assert_non_null(strstr(braid_error_detail(), "was not written"));
+  braid_trainer_destroy(trainer);
+  braid_dataset_close(data);
+  braid_graph_destroy(graph);
+}
+
 static braid_train_options options_with_monitor(const char *name) {
   braid_train_options options = options_of(name);
   options.batch = 80;
@@ -194,8 +249,12 @@ static void test_average_is_saved(void **state) {
 
 int main(void) {
   printf("seed %d\n", kSeed);
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_resume), cmocka_unit_test(test_resume_with_everything),
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_resume),
+                                     cmocka_unit_test(test_resume_with_everything),
+                                     cmocka_unit_test(test_written_aside),
+                                     cmocka_unit_test(test_lost_aside),
                                      cmocka_unit_test(test_resume_with_monitor),
-                                     cmocka_unit_test(test_balanced_classes), cmocka_unit_test(test_average_is_saved)};
+                                     cmocka_unit_test(test_balanced_classes),
+                                     cmocka_unit_test(test_average_is_saved)};
   return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

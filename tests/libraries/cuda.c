@@ -82,8 +82,10 @@ EXPORT braid_cuda_result cuDeviceGetName(char *name, int bytes, braid_cuda_id de
   return 0;
 }
 EXPORT braid_cuda_result cuDeviceGetAttribute(int *value, int attribute, braid_cuda_id device) {
-  (void)device;
   switch (attribute) {
+  case BRAID_CUDA_PCI_DEVICE:
+    *value = device;
+    return 0;
   case BRAID_CUDA_MAX_THREADS_PER_BLOCK:
   case BRAID_CUDA_MAX_BLOCK_X:
     *value = 1024;

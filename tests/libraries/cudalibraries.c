@@ -1,6 +1,7 @@
-/* Pass for cuBLASLt (CUBLASLT) and cuDNN: they take every product and convolution, and compute none.
+/* Pass for cuBLASLt (CUBLASLT), NCCL (NCCL) and cuDNN: they take every product, sum and convolution, and compute none.
  *
  *   FAKE_CUBLASLT_VERSION=N  (130000)     FAKE_CUBLASLT_COUNT=N    algorithms for a product (1)
+ *   FAKE_NCCL_FAIL=N         the process that NCCL cannot join
  *   FAKE_CUDNN_VERSION=N     (91900)      FAKE_CUDNN_WORKSPACE=N   bytes that fused convolutions take (0) */
 #include <stdint.h>
 #include <stdlib.h>
@@ -74,6 +75,45 @@ EXPORT int cublasLtMatmul(void *handle, void *desc, const void *alpha, const voi
   (void)handle, (void)desc, (void)alpha, (void)a, (void)of_a, (void)b, (void)of_b, (void)beta, (void)c, (void)of_c;
   (void)d, (void)of_d, (void)algorithm, (void)workspace, (void)bytes, (void)stream;
   return 0;
+}
+#elif defined(NCCL)
+typedef struct id {
+  char bytes[128];
+} id;
+EXPORT int ncclGetVersion(int *version) {
+  *version = 22800;
+  return 0;
+}
+EXPORT const char *ncclGetErrorString(int code) {
+  return code == 2 ? "a fault of the system" : "no error";
+}
+EXPORT int ncclGetUniqueId(id *out) {
+  *out = (id){"the first process"};
+  return 0;
+}
+EXPORT int ncclCommInitRank(void **out, int size, id from, int rank) {
+  *out = &any;
+  return size < 2 || rank >= size || from.bytes[0] != 't' ? 4 : rank == setting("FAKE_NCCL_FAIL", -1) ? 2 : 0;
+}
+UNMAKE(ncclCommDestroy)
+UNMAKE(ncclCommAbort)
+EXPORT int ncclCommGetAsyncError(void *which, int *code) {
+  *code = 0;
+  return which != &any;
+}
+EXPORT int ncclGroupStart(void) {
+  return 0;
+}
+EXPORT int ncclGroupEnd(void) {
+  return 0;
+}
+EXPORT int ncclAllReduce(const void *from, void *to, size_t count, int type, int how, void *which, void *stream) {
+  (void)from, (void)to, (void)count, (void)type, (void)how, (void)stream;
+  return which != &any;
+}
+EXPORT int ncclAllGather(const void *from, void *to, size_t count, int type, void *which, void *stream) {
+  (void)from, (void)to, (void)count, (void)type, (void)stream;
+  return which != &any;
 }
 #else
 EXPORT size_t cudnnGetVersion(void) {

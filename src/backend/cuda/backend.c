@@ -6,6 +6,7 @@
  *   queue      tasks as commands of a stream                  transfer  between the card and the host
  *   record     a plan's tasks as CUDA graphs                  power     by NVML
  *   blas, dnn  kernels that are cuBLASLt's and cuDNN's        tensor    products of bytes on tensor cores
+ *   nccl       sums over the cards of several processes
  *
  * The other kernels are those of src/launch, their text in kernels/opencl behind kernels/cuda/prelude.cuh; the order
  * and the ending of tasks are launch/queue's. */
@@ -16,6 +17,7 @@
 #include "backend/cuda/kernel.h"
 #include "backend/cuda/libraries.h"
 #include "backend/cuda/memory.h"
+#include "backend/cuda/nccl.h"
 #include "backend/cuda/options.h"
 #include "backend/cuda/power.h"
 #include "backend/cuda/program.h"
@@ -81,6 +83,7 @@ static void device_close(void *self) {
   bool lost = braid_cuda_device_is_lost(device);
   if (device->context && !lost) {
     braid_cuda_enter(device);
+    braid_cuda_nccl_close(device);
     braid_cuda_libraries_close(device);
     braid_cuda_programs_release(device);
     braid_cuda_memory_release(device);
@@ -168,7 +171,8 @@ static braid_status init_device(braid_cuda_device *device, size_t index, const b
     braid_cuda_leave(device);
   }
   describe_software(device);
-  const braid_launch_family own[] = {braid_cuda_libraries_family(device), braid_cuda_tensor_family};
+  const braid_launch_family own[] = {braid_cuda_libraries_family(device), braid_cuda_nccl_family,
+                                     braid_cuda_tensor_family};
   return braid_launch_list_kernels(device->allocator, "cuda_", own, sizeof own / sizeof *own, &device->kernels,
                                    &device->kernel_count);
 }
@@ -250,6 +254,7 @@ const braid_backend braid_backend_cuda = {
     .replay = braid_cuda_replay,
     .peer = device_peer,
     .set_host = device_set_host,
+    .set_group = braid_cuda_set_group,
     .host_register = braid_cuda_host_register,
     .host_unregister = braid_cuda_host_unregister,
     .read_memory = braid_cuda_read_memory,

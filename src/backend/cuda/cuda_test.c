@@ -1,18 +1,8 @@
 /* CUDA's backend by a library that passes for NVIDIA's driver (tests/libraries/cuda.c): what it says where it can't be
  * used, memory, transfers, order, recordings, and a card that fails. A driver is loaded once in a program, so each case
  * has a child of its own. Kernels are judged on a card, by the programs that judge OpenCL's (bench/gpu.py). */
-#include "backend/cuda/device.h"
+#include "backend/cuda/cuda_children.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-#include <dlfcn.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -27,54 +17,6 @@
 #include "launch/queue.h"
 #include "skip.h"
 #include "train/step.h"
-
-/* --- children ------------------------------------------------------------------------------------------------------
- */
-#define EXPECT(condition)                                                                                              \
-  do {                                                                                                                 \
-    if (!(condition)) {                                                                                                \
-      fprintf(stderr, "%s:%d: %s; %s\n", __FILE__, __LINE__, #condition, braid_error_detail());                        \
-      return 1;                                                                                                        \
-    }                                                                                                                  \
-  } while (0)
-
-static void *preload(const char *name) {
-  char path[512];
-  snprintf(path, sizeof path, "%s/%s", BRAID_LIBRARIES, name);
-  return dlopen(path, RTLD_NOW | RTLD_LOCAL);
-}
-
-/* Of the library that passes for the driver: streams stop, and go on. */
-static void (*hold_streams)(void);
-static void (*go_on)(void);
-
-static bool preload_driver(const char *name) {
-  void *library = preload(name);
-  if (library && braid_library_find(library, "fake_cuda_hold", &hold_streams, sizeof hold_streams))
-    return braid_library_find(library, "fake_cuda_go", &go_on, sizeof go_on);
-  return library != NULL;
-}
-
-enum { kLongestChild = 120 }; /* seconds; one that takes longer hangs */
-
-/* Runs it in a child, with the libraries loaded before (NULL: none) and a variable set. */
-static void in_child(int (*run)(void), const char *driver, const char *compiler, const char *variable,
-                     const char *value) {
-  fflush(NULL);
-  pid_t child = fork();
-  assert_true(child >= 0);
-  if (!child) {
-    (void)signal(SIGSEGV, SIG_DFL); /* cmocka's handler would go on with the next test */
-    alarm(kLongestChild);
-    if (variable) setenv(variable, value, 1);
-    bool loaded = (!driver || preload_driver(driver)) && (!compiler || preload(compiler));
-    _exit(loaded ? run() : 2);
-  }
-  int status = 0;
-  assert_int_equal(waitpid(child, &status, 0), child);
-  assert_true(WIFEXITED(status));
-  assert_int_equal(WEXITSTATUS(status), 0);
-}
 
 /* --- no driver that will do ----------------------------------------------------------------------------------------
  */
@@ -476,133 +418,12 @@ static void test_compiler(void **state) {
   in_child(gets_no_code, "cuda_cards.so", "nvrtc_any.so", "FAKE_NVRTC_NO_CODE", "1");
 }
 
-/* --- cuBLASLt and cuDNN --------------------------------------------------------------------------------------------
- */
-static braid_operand operand(int rank, const int64_t *dims) {
-  braid_operand out = {.present = true, .desc = {.dtype = BRAID_F32, .rank = rank}};
-  memcpy(out.desc.dims, dims, (size_t)rank * sizeof *dims);
-  return out;
-}
-
-/* Does the library's kernel take the node? The last operand is its output. */
-static bool takes(braid_device *device, const char *name, const char *op, const braid_operand *operands, size_t count,
-                  char why[256]) {
-  static const struct braid_attrs kNoAttributes;
-  const braid_backend *backend = braid_device_backend(device);
-  void *self = braid_device_self(device);
-  size_t kernels;
-  const braid_kernel *const *list = backend->kernels(self, &kernels);
-  const braid_node_desc node = {.op = op,
-                                .name = "test",
-                                .attrs = &kNoAttributes,
-                                .input_count = count - 1,
-                                .output_count = 1,
-                                .inputs = operands,
-                                .outputs = &operands[count - 1]};
-  snprintf(why, 256, "there is no %s", name);
-  for (size_t i = 0; i < kernels; i++)
-    if (strstr(list[i]->name, name) && strcmp(list[i]->op, op) == 0)
-      return backend->match(self, list[i], &node, why, 256);
-  return false;
-}
-
-static const int64_t kSquare[] = {4, 4}, kMaps[] = {8, 4, 8, 8}, kPoints[] = {4, 4, 1, 1}, kRow[] = {4},
-                     kWide[] = {8, 1, 4096, 4096}, kMany[] = {64, 1, 1, 1}, kHuge[] = {8, 64, 4096, 4096};
-
-static bool preload_libraries(void) {
-  return preload("cudalibraries_blas.so") && preload("cudalibraries_dnn.so");
-}
-
-/* Products and convolutions are taken, but not operands that cuDNN cannot count. */
-static int uses_libraries(void) {
-  const braid_operand product[] = {operand(2, kSquare), operand(2, kSquare), operand(2, kSquare)};
-  const braid_operand fused[] = {operand(4, kMaps), operand(4, kPoints), operand(1, kRow), operand(4, kMaps)};
-  const braid_operand huge[] = {operand(4, kWide), operand(4, kMany), operand(4, kHuge)};
-  char why[256];
-  braid_registry *registry;
-  braid_device *device;
-  EXPECT(preload_libraries());
-  EXPECT(braid_registry_create(NULL, &registry) == BRAID_OK);
-  EXPECT(braid_device_open(registry, "cuda0", &device) == BRAID_OK);
-  EXPECT(strstr(braid_device_get_info(device)->software, ", cuBLASLt 13.0, cuDNN 9.19"));
-  EXPECT(takes(device, "cublas", "MatMul", product, 3, why));
-  EXPECT(takes(device, "cudnn", "FusedConv", fused, 4, why));
-  EXPECT(!takes(device, "cudnn", "Conv", huge, 3, why) && strstr(why, "more than 2^30 elements"));
-  braid_device_close(device);
-  braid_registry_destroy(registry);
-  return 0;
-}
-
-/* What a library has no algorithm for, or none that is modest, is refused before anything is prepared. */
-static int lacks_algorithms(void) {
-  const braid_operand product[] = {operand(2, kSquare), operand(2, kSquare), operand(2, kSquare)};
-  const braid_operand fused[] = {operand(4, kMaps), operand(4, kPoints), operand(1, kRow), operand(4, kMaps)};
-  char why[256];
-  braid_registry *registry;
-  braid_device *device;
-  setenv("FAKE_CUDNN_WORKSPACE", "4294967296", 1);
-  setenv("FAKE_CUBLASLT_VERSION", "12103", 1);
-  setenv("FAKE_CUDNN_VERSION", "8907", 1);
-  EXPECT(preload_libraries());
-  EXPECT(braid_registry_create(NULL, &registry) == BRAID_OK);
-  EXPECT(braid_device_open(registry, "cuda0", &device) == BRAID_OK);
-  EXPECT(strstr(braid_device_get_info(device)->software, ", cuBLASLt 11.11, cuDNN 8.9"));
-  EXPECT(!takes(device, "cublas", "MatMul", product, 3, why) && strstr(why, "no way to compute the product"));
-  EXPECT(!takes(device, "cudnn", "FusedConv", fused, 4, why) && strstr(why, "4294967296 bytes"));
-  braid_device_close(device);
-  braid_registry_destroy(registry);
-  return 0;
-}
-
-/* A training step in bfloat16: every convolution and product is a library's, images stay channels last between them,
- * and casts are those of the samples and of the scores. */
-static int trains_in_halves(void) {
-  braid_registry *registry;
-  braid_graph *model, *step;
-  braid_session *session;
-  braid_train_options options;
-  size_t libraries = 0, conversions = 0, casts = 0, widened = 0, on_cpu = 0;
-  EXPECT(preload_libraries());
-  EXPECT(braid_registry_create(NULL, &registry) == BRAID_OK);
-  EXPECT(braid_model_load(NULL, BRAID_MODELS "/glyphs.cfg", NULL, &model) == BRAID_OK);
-  braid_train_options_init(&options);
-  options.batch = 16;
-  options.precision = BRAID_BFLOAT16;
-  EXPECT(braid_step_graph_alone(model, &options, &step) == BRAID_OK);
-  braid_session_options on = {.devices = "cuda0 cpu", .training = true, .registry = registry};
-  EXPECT(braid_session_create(step, &on, &session) == BRAID_OK);
-  for (size_t i = 0; i < braid_session_plan_count(session); i++) {
-    braid_plan_line line = braid_session_plan(session, i);
-    libraries += !strncmp(line.kernel, "cudnn_", 6) || !strncmp(line.kernel, "cublas_", 7);
-    conversions += !strcmp(line.op, "LayoutConvert");
-    casts += !strcmp(line.op, "Cast");
-    widened += strstr(line.kernel, "wide_") != NULL;
-    on_cpu += strncmp(line.device, "cuda", 4) != 0 && line.kernel[0];
-  }
-  EXPECT(libraries == 14 && !on_cpu);
-  EXPECT(conversions == 1 && casts == 2); /* of samples, and of scores */
-  EXPECT(widened == 1);                   /* the gradient of the last bias, a few numbers */
-  braid_session_destroy(session);
-  braid_graph_destroy(step);
-  braid_graph_destroy(model);
-  braid_registry_destroy(registry);
-  return 0;
-}
-
-static void test_libraries(void **state) {
-  (void)state;
-  in_child(uses_libraries, "cuda_cards.so", "nvrtc_any.so", NULL, NULL);
-  in_child(trains_in_halves, "cuda_cards.so", "nvrtc_any.so", NULL, NULL);
-  in_child(lacks_algorithms, "cuda_cards.so", "nvrtc_any.so", "FAKE_CUBLASLT_COUNT", "0");
-}
-
 int main(void) {
   /* The last one loads a compiler that is installed, which children would inherit. */
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_absent),     cmocka_unit_test(test_cards),     cmocka_unit_test(test_memory),
-      cmocka_unit_test(test_pins),       cmocka_unit_test(test_contract),  cmocka_unit_test(test_long_graph),
-      cmocka_unit_test(test_lost),       cmocka_unit_test(test_context),   cmocka_unit_test(test_given_up),
-      cmocka_unit_test(test_no_event),   cmocka_unit_test(test_libraries), cmocka_unit_test(test_compiler),
-      cmocka_unit_test(test_no_compiler)};
+      cmocka_unit_test(test_absent),   cmocka_unit_test(test_cards),    cmocka_unit_test(test_memory),
+      cmocka_unit_test(test_pins),     cmocka_unit_test(test_contract), cmocka_unit_test(test_long_graph),
+      cmocka_unit_test(test_lost),     cmocka_unit_test(test_context),  cmocka_unit_test(test_given_up),
+      cmocka_unit_test(test_no_event), cmocka_unit_test(test_compiler), cmocka_unit_test(test_no_compiler)};
   return skip_run_group_tests(tests, NULL, NULL);
 }

@@ -43,6 +43,7 @@ static void test_texts(void **state) {
       {"integer_product",
        "-DARRANGE -DSPREAD -DQUAD=4 -DT_I=64 -DT_B=64 -DTILE_K=16 -DWORK_M=4 -DWORK_N=4 -DDOT_PTX -DT=int"},
       {"integer_pool", "-DSAMPLES -DLANES=1 -DN1=2 -DN2=2 -DS1=2 -DS2=2 -DD1=1 -DD2=1 -DWITH_INDEX -DRESULT=int"},
+      {"group", "-DGROUP=256"},
       {"layout", "-DSAMPLES -DT=uchar"},
       {"layout", "-DFEW=3 -DT=ushort"},
       {"integer_tensor_operands", "-DARRANGE -DT=int -DSTAGE=8 -DTILE_N=128 -DTAPS=9"},

@@ -14,6 +14,7 @@ typedef struct braid_cuda_queue braid_cuda_queue;
 typedef struct braid_cuda_pin braid_cuda_pin;
 typedef struct braid_cuda_blas braid_cuda_blas;
 typedef struct braid_cuda_dnn braid_cuda_dnn;
+typedef struct braid_cuda_nccl braid_cuda_nccl;
 
 typedef struct braid_cuda_device {
   const braid_allocator *allocator;
@@ -33,6 +34,7 @@ typedef struct braid_cuda_device {
   const braid_log *log;  /* NULL: none */
   braid_cuda_blas *blas; /* NULL: there is no cuBLASLt */
   braid_cuda_dnn *dnn;   /* NULL: there is no cuDNN */
+  braid_cuda_nccl *nccl; /* NULL: no other processes */
   uint32_t lost;         /* atomic */
 
   pthread_mutex_t card_lock; /* of `card` */

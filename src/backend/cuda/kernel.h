@@ -5,7 +5,7 @@
 
 #include "backend/cuda/device.h"
 
-enum { BRAID_CUDA_OPERANDS = 32 };
+enum { BRAID_CUDA_OPERANDS = 64 };
 
 /* What a call of a library works on: addresses of inputs, then outputs; 0: absent. */
 typedef struct braid_cuda_call {

@@ -1,6 +1,7 @@
 #include "backend/cuda/queue.h"
 
 #include "backend/cuda/kernel.h"
+#include "backend/cuda/nccl.h"
 #include "backend/cuda/record.h"
 #include "backend/cuda/transfer.h"
 #include "base/clock.h"
@@ -148,10 +149,11 @@ static bool queue_watch(braid_launch_queue *queue, void *event) {
 }
 
 static bool queue_poll(braid_launch_queue *base, void *event, int32_t *code) {
-  const braid_cuda_device *device = cuda_queue_of(base)->device;
+  braid_cuda_device *device = cuda_queue_of(base)->device;
   braid_cuda_enter(device);
   *code = device->cuda->event_query(((braid_cuda_event *)event)->handle);
   braid_cuda_leave(device);
+  if (*code == BRAID_CUDA_NOT_READY && device->nccl) braid_cuda_nccl_watch(device);
   return *code != BRAID_CUDA_NOT_READY;
 }
 

@@ -7,6 +7,8 @@
 #include "base/detail.h"
 #include "base/try.h"
 
+enum { kDetailBytes = 1024 };
+
 struct braid_group {
   const braid_allocator *allocator;
   const braid_group_ops *ops;
@@ -14,12 +16,14 @@ struct braid_group {
   int rank, size;
   bool lost;     /* atomic; a collective has failed */
   bool together; /* a failure that all know of */
+  braid_status failure;
+  char detail[kDetailBytes]; /* of the failure */
   bool (*interrupted)(void *context);
   void *watch_context;
   int64_t interrupted_ns; /* since when the collective knows; 0: it does not */
+  int64_t told_ns;        /* atomic; the same for collectives of devices */
 };
 
-enum { kDetailBytes = 1024 };
 static const int64_t kPatienceNs = 20000000000; /* after this process was told to end: others may be in a long step */
 
 /* --- joining -------------------------------------------------------------------------------------------------------
@@ -78,8 +82,17 @@ static bool patience_is_over(void *context) {
   return now - group->interrupted_ns > kPatienceNs;
 }
 
+bool braid_group_gives_up(braid_group *group) {
+  if (__atomic_load_n(&group->lost, __ATOMIC_ACQUIRE)) return true;
+  if (!group->interrupted || !group->interrupted(group->watch_context)) return false;
+  int64_t now = braid_now_ns(), since = 0;
+  if (__atomic_compare_exchange_n(&group->told_ns, &since, now, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+    return false;
+  return now - since > kPatienceNs;
+}
+
 static braid_status group_begin(braid_group *group, braid_group_patience *patience) {
-  if (__atomic_load_n(&group->lost, __ATOMIC_ACQUIRE))
+  if (group->together || __atomic_load_n(&group->lost, __ATOMIC_ACQUIRE))
     return braid_fail(BRAID_DEVICE_LOST, "the other processes of the group are lost");
   group->interrupted_ns = 0;
   *patience = (braid_group_patience){patience_is_over, group};
@@ -123,20 +136,24 @@ braid_status braid_group_barrier(braid_group *group) {
 
 braid_status braid_group_agree(braid_group *group, braid_status status) {
   if (braid_group_size(group) < 2) return status;
+  if (group->together) return braid_fail(group->failure, "%s", group->detail);
   char detail[kDetailBytes];
   snprintf(detail, sizeof detail, "%s", status == BRAID_OK ? "" : braid_error_detail());
   int32_t first = status == BRAID_OK ? 0 : group->size - group->rank; /* the lowest rank has the greatest number */
   BRAID_TRY(braid_group_all_reduce(group, &first, 1, BRAID_I32, BRAID_REDUCE_MAX));
   if (!first) return BRAID_OK;
-  group->together = true;
   int failed = group->size - first;
   int32_t number = (int32_t)status;
   BRAID_TRY(braid_group_broadcast(group, &number, sizeof number, failed));
   BRAID_TRY(braid_group_broadcast(group, detail, sizeof detail, failed));
   detail[sizeof detail - 1] = '\0';
   if (!detail[0]) snprintf(detail, sizeof detail, "%s", braid_status_text((braid_status)number));
-  return failed ? braid_fail((braid_status)number, "process %d: %.1000s", failed, detail)
-                : braid_fail((braid_status)number, "%.1000s", detail);
+  char process[32] = "";
+  if (failed) snprintf(process, sizeof process, "process %d: ", failed);
+  snprintf(group->detail, sizeof group->detail, "%s%.960s", process, detail);
+  group->failure = (braid_status)number;
+  group->together = true;
+  return braid_fail(group->failure, "%s", group->detail);
 }
 
 bool braid_group_failed_together(const braid_group *group) {

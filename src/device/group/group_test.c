@@ -62,7 +62,16 @@ static int disagree(braid_group *group, void *context) {
   EXPECT(braid_group_agree(group, own) == BRAID_NOT_FOUND);
   EXPECT(strcmp(braid_error_detail(), "process 1: there is no file") == 0);
   EXPECT(braid_group_failed_together(group));
-  own = rank == 0 ? braid_fail(BRAID_IO, "its own words") : BRAID_OK;
+  /* Whoever asks again hears the same, alone, and waits for nobody. */
+  EXPECT(rank != 2 || braid_group_barrier(group) == BRAID_DEVICE_LOST);
+  EXPECT(rank != 2 || braid_group_agree(group, BRAID_OK) == BRAID_NOT_FOUND);
+  EXPECT(rank != 2 || strcmp(braid_error_detail(), "process 1: there is no file") == 0);
+  return 0;
+}
+
+static int fail_first(braid_group *group, void *context) {
+  (void)context;
+  braid_status own = braid_group_rank(group) ? BRAID_OK : braid_fail(BRAID_IO, "its own words");
   EXPECT(braid_group_agree(group, own) == BRAID_IO && strcmp(braid_error_detail(), "its own words") == 0);
   return 0;
 }
@@ -70,6 +79,7 @@ static int disagree(braid_group *group, void *context) {
 static void test_agreement(void **state) {
   (void)state;
   run_members(4, disagree, NULL);
+  run_members(3, fail_first, NULL);
 }
 
 static bool is_told(void *context) {
@@ -83,7 +93,9 @@ static int wait_alone(braid_group *group, void *context) {
   int32_t number = 1;
   if (braid_group_rank(group)) return 0;
   braid_group_set_watch(group, is_told, NULL);
+  EXPECT(!braid_group_gives_up(group)); /* not at once */
   EXPECT(braid_group_all_reduce(group, &number, 1, BRAID_I32, BRAID_REDUCE_SUM) == BRAID_DEVICE_LOST);
+  EXPECT(braid_group_gives_up(group));
   EXPECT(braid_group_barrier(group) == BRAID_DEVICE_LOST);
   EXPECT(braid_group_agree(group, BRAID_OK) == BRAID_DEVICE_LOST && !braid_group_failed_together(group));
   braid_group_abort(group, 7);

@@ -131,6 +131,21 @@ static braid_status plan_error_sum(const braid_launch_traits *traits, const brai
   return braid_launch_plan_end(&p);
 }
 
+static braid_status plan_magnitude(const braid_launch_traits *traits, const braid_node_desc *node,
+                                   braid_launch_recipe *recipe) {
+  braid_launch_planner p;
+  braid_launch_plan_begin(&p, traits, node, recipe);
+  braid_launch_add_clear(&p, 0);
+  integer_begin(&p, "magnitude");
+  braid_launch_option(&p, "-DMAGNITUDE");
+  braid_launch_add_raw(&p, node->inputs[0].desc.dtype);
+  add_inputs(&p);
+  add_outputs(&p, 1);
+  braid_launch_index(&p, count_of(node));
+  add_lanes(&p);
+  return braid_launch_plan_end(&p);
+}
+
 /* The seed's halves and the stream of random numbers. */
 static void add_random(braid_launch_planner *p) {
   uint64_t seed = (uint64_t)attr_of(p->node, "seed");
@@ -139,7 +154,7 @@ static void add_random(braid_launch_planner *p) {
   braid_launch_int(p, (int32_t)(uint32_t)attr_of(p->node, "stream"));
 }
 
-/* A launch that computes the random bits of element 0; `step` is an input. */
+/* A launch that computes the random bits of the first element, of which numbers count on; `step` is an input. */
 static braid_launch_piece add_key(braid_launch_planner *p, size_t step) {
   braid_launch_piece key = braid_launch_reserve(p, 1, 1, sizeof(uint32_t));
   integer_begin(p, "error_key");
@@ -147,6 +162,7 @@ static braid_launch_piece add_key(braid_launch_planner *p, size_t step) {
   braid_launch_input(p, step);
   braid_launch_workspace(p, key);
   add_random(p);
+  braid_launch_int(p, (int32_t)(uint32_t)attr_of(p->node, "first")); /* of a slice of a batch */
   braid_launch_groups(p, 1, 1, 1, 1);
   return key;
 }
@@ -252,6 +268,7 @@ static void add_digest(braid_launch_planner *p, size_t input) {
   braid_launch_input(p, input);
   braid_launch_output(p, 0);
   braid_launch_int(p, (int64_t)input);
+  braid_launch_int(p, (int32_t)(uint32_t)attr_of(p->node, "first"));
   braid_launch_index(p, places);
   braid_launch_index(p, run);
   braid_launch_index(p, runs > 0 ? runs : 1);
@@ -267,17 +284,19 @@ static braid_status plan_digest(const braid_launch_traits *traits, const braid_n
   return braid_launch_plan_end(&p);
 }
 
-static bool whole_match(const braid_node_desc *node, char *why, size_t why_bytes) {
-  if (braid_attr_int(node->attrs, "first", 0) == 0) return true;
-  return braid_launch_refuse(why, why_bytes, "a slice of a batch, whose elements do not count from 0");
+/* Either order of elements; padding is zeros. */
+static void magnitude_layouts(const braid_node_desc *node, braid_layout *inputs, braid_layout *outputs) {
+  (void)node;
+  if (inputs[0] != BRAID_LAUNCH_SAMPLES) inputs[0] = BRAID_LAYOUT_PLAIN;
+  outputs[0] = BRAID_LAYOUT_PLAIN;
 }
 
 static const braid_launch_kernel kInput = {.plan = plan_input}, kQuantize = {.plan = plan_quantize},
                                  kRelu = {.plan = plan_relu}, kReluGrad = {.plan = plan_relu_grad},
                                  kAdd = {.plan = plan_add}, kErrorSum = {.plan = plan_error_sum},
-                                 kScaleError = {.plan = plan_scale_error}, kSquaredError = {.plan = plan_squared_error},
-                                 kUpdate = {.plan = plan_update}, kMomentum = {.plan = plan_momentum},
-                                 kDigest = {.plan = plan_digest};
+                                 kMagnitude = {.plan = plan_magnitude}, kScaleError = {.plan = plan_scale_error},
+                                 kSquaredError = {.plan = plan_squared_error}, kUpdate = {.plan = plan_update},
+                                 kMomentum = {.plan = plan_momentum}, kDigest = {.plan = plan_digest};
 
 static const braid_kernel kKernels[] = {
     {.op = "IntegerAdd",
@@ -285,12 +304,16 @@ static const braid_kernel kKernels[] = {
      .in_place = 3,
      .layouts = braid_launch_samples_layouts,
      .implementation = &kAdd},
-    {.op = "IntegerDigest", .name = "integer_digest", .match = whole_match, .implementation = &kDigest},
+    {.op = "IntegerDigest", .name = "integer_digest", .implementation = &kDigest},
     {.op = "IntegerErrorSum",
      .name = "integer_error_sum",
      .layouts = braid_launch_samples_layouts,
      .implementation = &kErrorSum},
     {.op = "IntegerInput", .name = "integer_input", .implementation = &kInput},
+    {.op = "IntegerMagnitude",
+     .name = "integer_magnitude",
+     .layouts = magnitude_layouts,
+     .implementation = &kMagnitude},
     {.op = "IntegerMomentum",
      .name = "integer_momentum",
      .in_place = 1u << 0,
@@ -309,7 +332,6 @@ static const braid_kernel kKernels[] = {
      .implementation = &kReluGrad},
     {.op = "IntegerScaleError",
      .name = "integer_scale_error",
-     .match = whole_match,
      .layouts = braid_launch_samples_layouts,
      .implementation = &kScaleError},
     {.op = "IntegerSquaredError", .name = "integer_squared_error", .implementation = &kSquaredError},

@@ -51,12 +51,21 @@ struct braid_checkpoint {
   const braid_allocator *allocator;
   braid_writer *writer;
   uint32_t file_crc, section_crc;
+  size_t section_bytes; /* that section_crc is of */
   size_t announced, written;
 };
 
+static void end_section(braid_checkpoint *checkpoint) {
+  checkpoint->file_crc =
+      (uint32_t)crc32_combine(checkpoint->file_crc, checkpoint->section_crc, (z_off_t)checkpoint->section_bytes);
+  checkpoint->section_crc = 0;
+  checkpoint->section_bytes = 0;
+}
+
+/* The file's sum follows from those of its sections. */
 static braid_status put_bytes(braid_checkpoint *checkpoint, const void *data, size_t bytes) {
   checkpoint->section_crc = crc_of(checkpoint->section_crc, data, bytes);
-  checkpoint->file_crc = crc_of(checkpoint->file_crc, data, bytes);
+  checkpoint->section_bytes += bytes;
   return braid_writer_put(checkpoint->writer, data, bytes);
 }
 
@@ -98,7 +107,7 @@ braid_status braid_checkpoint_put(braid_checkpoint *checkpoint, const char *name
   while (type < kTypeCount && kTypes[type] != desc->dtype) type++;
   if (type == 0 || type >= kTypeCount || desc->layout != BRAID_LAYOUT_PLAIN)
     return braid_fail(BRAID_INVALID_ARGUMENT, "section %.120s has no type or layout that the file knows", name);
-  checkpoint->section_crc = 0;
+  end_section(checkpoint); /* the header or the CRC of the one before */
   uint16_t length16 = (uint16_t)length;
   uint8_t rank = (uint8_t)desc->rank;
   BRAID_TRY(put_bytes(checkpoint, &length16, sizeof length16));
@@ -108,6 +117,7 @@ braid_status braid_checkpoint_put(braid_checkpoint *checkpoint, const char *name
   BRAID_TRY(put_bytes(checkpoint, desc->dims, (size_t)desc->rank * sizeof *desc->dims));
   BRAID_TRY(put_bytes(checkpoint, data, braid_desc_bytes(desc)));
   uint32_t crc = checkpoint->section_crc;
+  end_section(checkpoint);
   BRAID_TRY(put_bytes(checkpoint, &crc, kCrcBytes));
   checkpoint->written++;
   return BRAID_OK;
@@ -118,6 +128,7 @@ braid_status braid_checkpoint_commit(braid_checkpoint *checkpoint) {
   if (checkpoint->written != checkpoint->announced)
     status =
         braid_fail(BRAID_INTERNAL, "%zu sections written, %zu announced", checkpoint->written, checkpoint->announced);
+  end_section(checkpoint);
   uint32_t crc = checkpoint->file_crc;
   if (status == BRAID_OK) status = braid_writer_put(checkpoint->writer, &crc, kCrcBytes);
   if (status == BRAID_OK) {

@@ -6,13 +6,15 @@
 
 #include "base/try.h"
 #include "base/vector.h"
+#include "braid/model.h"
 #include "train/checkpoint/checkpoint.h"
+#include "train/checkpoint/persist.h"
 #include "train/checkpoint/settings.h"
 #include "train/ledger/writer.h"
 #include "train/trainer.h"
 
 /* The counters of a run, one section of float64: exact up to 2^53. */
-enum { kEpoch, kEpochStep, kLossSum, kCorrect, kSeen, kSeconds, kCounters };
+enum { kEpoch, kEpochStep, kLossSum, kCorrect, kSeen, kSeconds, kCounters = BRAID_KEPT_COUNTERS };
 static const char kCountersName[] = "trainer/counters", kRecordName[] = "trainer/record",
                   kSettingsName[] = "trainer/settings";
 enum { kOwnSections = 3 }; /* those, beside one for each value */
@@ -41,45 +43,70 @@ static void read_counters(const braid_trainer *trainer, double counters[kCounter
 
 /* --- writing -------------------------------------------------------------------------------------------------------
  */
-static braid_status put_values(braid_trainer *trainer, braid_checkpoint *checkpoint) {
+braid_status braid_kept_path(const braid_trainer *trainer, char path[BRAID_KEPT_PATH]) {
+  int64_t step = braid_trainer_steps_done(trainer);
+  int length =
+      snprintf(path, BRAID_KEPT_PATH, "%s/checkpoint-%010" PRId64 ".braid", trainer->options.out_directory, step);
+  return length < BRAID_KEPT_PATH ? BRAID_OK : braid_fail(BRAID_OUT_OF_RANGE, "the name of a checkpoint is too long");
+}
+
+void braid_kept_head(const braid_trainer *trainer, braid_kept *kept) {
+  *kept = (braid_kept){.settings = trainer->settings, .rows = trainer->record.rows, .row_count = trainer->record.count};
+  read_counters(trainer, kept->counters);
+  for (size_t i = 0; i < trainer->step->value_count; i++)
+    kept->values += braid_value_is_kept(&trainer->step->values[i]);
+}
+
+braid_status braid_kept_begin(const braid_allocator *allocator, const char *path, const braid_kept *kept,
+                              braid_checkpoint **out) {
+  braid_desc desc;
+  BRAID_TRY(braid_checkpoint_create(allocator, path, kept->values + kOwnSections, out));
+  braid_status status = braid_desc_init(&desc, BRAID_F64, 1, (int64_t[]){kCounters});
+  if (status == BRAID_OK) status = braid_checkpoint_put(*out, kCountersName, &desc, kept->counters);
+  if (status == BRAID_OK) status = braid_desc_init(&desc, BRAID_U8, 1, (int64_t[]){(int64_t)strlen(kept->settings)});
+  if (status == BRAID_OK) status = braid_checkpoint_put(*out, kSettingsName, &desc, kept->settings);
+  if (status == BRAID_OK)
+    status = braid_desc_init(&desc, BRAID_F64, 2, (int64_t[]){(int64_t)kept->row_count, BRAID_RECORD_COLUMNS});
+  if (status == BRAID_OK) status = braid_checkpoint_put(*out, kRecordName, &desc, kept->rows);
+  if (status == BRAID_OK) return BRAID_OK;
+  braid_checkpoint_abort(*out);
+  *out = NULL;
+  return status;
+}
+
+braid_status braid_kept_read(const braid_trainer *trainer, const braid_value *value, braid_tensor **out) {
+  BRAID_TRY(braid_tensor_create(trainer->allocator, &value->desc, out));
+  braid_status status = braid_session_read(trainer->session, value->name, *out);
+  if (status == BRAID_OK) return BRAID_OK;
+  braid_tensor_release(*out);
+  *out = NULL;
+  return status;
+}
+
+/* One after the other, so that one at a time is in memory. */
+static braid_status put_values(const braid_trainer *trainer, braid_checkpoint *checkpoint) {
   for (size_t i = 0; i < trainer->step->value_count; i++) {
     const braid_value *value = &trainer->step->values[i];
     if (!braid_value_is_kept(value)) continue;
     braid_tensor *tensor;
-    BRAID_TRY(braid_tensor_create(trainer->allocator, &value->desc, &tensor));
-    braid_status status = braid_session_read(trainer->session, value->name, tensor);
-    if (status == BRAID_OK)
-      status = braid_checkpoint_put(checkpoint, value->name, &value->desc, braid_tensor_const_data(tensor));
+    BRAID_TRY(braid_kept_read(trainer, value, &tensor));
+    braid_status status = braid_checkpoint_put(checkpoint, value->name, &value->desc, braid_tensor_const_data(tensor));
     braid_tensor_release(tensor);
     if (status != BRAID_OK) return status;
   }
   return BRAID_OK;
 }
 
-static braid_status put_all(braid_trainer *trainer, braid_checkpoint *checkpoint) {
-  double counters[kCounters];
-  read_counters(trainer, counters);
-  braid_desc desc;
-  BRAID_TRY(braid_desc_init(&desc, BRAID_F64, 1, (int64_t[]){kCounters}));
-  BRAID_TRY(braid_checkpoint_put(checkpoint, kCountersName, &desc, counters));
-  BRAID_TRY(braid_desc_init(&desc, BRAID_U8, 1, (int64_t[]){(int64_t)strlen(trainer->settings)}));
-  BRAID_TRY(braid_checkpoint_put(checkpoint, kSettingsName, &desc, trainer->settings));
-  BRAID_TRY(braid_desc_init(&desc, BRAID_F64, 2, (int64_t[]){(int64_t)trainer->record.count, BRAID_RECORD_COLUMNS}));
-  BRAID_TRY(braid_checkpoint_put(checkpoint, kRecordName, &desc, trainer->record.rows));
-  return put_values(trainer, checkpoint);
-}
-
 braid_status braid_trainer_save(braid_trainer *trainer) {
-  size_t sections = kOwnSections;
-  for (size_t i = 0; i < trainer->step->value_count; i++) sections += braid_value_is_kept(&trainer->step->values[i]);
-  char path[4096];
+  char path[BRAID_KEPT_PATH];
+  braid_kept kept;
+  braid_checkpoint *checkpoint;
   /* A checkpoint is never ahead of the ledger. */
   if (trainer->ledger) BRAID_TRY(braid_ledger_writer_sync(trainer->ledger));
-  snprintf(path, sizeof path, "%s/checkpoint-%010" PRId64 ".braid", trainer->options.out_directory,
-           trainer->epoch * trainer->steps + trainer->epoch_step);
-  braid_checkpoint *checkpoint;
-  BRAID_TRY(braid_checkpoint_create(trainer->allocator, path, sections, &checkpoint));
-  braid_status status = put_all(trainer, checkpoint);
+  BRAID_TRY(braid_kept_path(trainer, path));
+  braid_kept_head(trainer, &kept);
+  BRAID_TRY(braid_kept_begin(trainer->allocator, path, &kept, &checkpoint));
+  braid_status status = put_values(trainer, checkpoint);
   if (status == BRAID_OK) {
     status = braid_checkpoint_commit(checkpoint);
   } else {
@@ -89,6 +116,27 @@ braid_status braid_trainer_save(braid_trainer *trainer) {
   if (status == BRAID_OK && most)
     braid_checkpoint_prune(trainer->allocator, trainer->log, trainer->options.out_directory, most);
   return status;
+}
+
+braid_status braid_trainer_save_model(braid_trainer *trainer, const char *name) {
+  char path[4096];
+  snprintf(path, sizeof path, "%s/%s", trainer->options.out_directory, name);
+  braid_graph *model;
+  BRAID_TRY(braid_trainer_model(trainer, &model));
+  braid_status status = braid_model_save_onnx(model, path);
+  braid_graph_destroy(model);
+  return status;
+}
+
+void braid_trainer_note_failure(braid_trainer *trainer, braid_status status, const char *what) {
+  if (status == BRAID_OK) return;
+  const char *detail = braid_error_detail()[0] ? braid_error_detail() : braid_status_text(status);
+  long long epoch = (long long)trainer->epoch + (trainer->epoch_step > 0);
+  braid_log_write(trainer->log, BRAID_LOG_WARNING, "epoch %lld: %s: %s; training goes on", epoch, what, detail);
+  if (trainer->side_failure != BRAID_OK) return;
+  trainer->side_failure = status;
+  snprintf(trainer->side_failure_detail, sizeof trainer->side_failure_detail, "epoch %lld: %s: %s", epoch, what,
+           detail);
 }
 
 /* --- reading -------------------------------------------------------------------------------------------------------
