@@ -6,8 +6,8 @@
 #include "table.h"
 
 static const char doc[] =
-    "Simulates a cluster that serves models, in virtual time: the policies that place models, admit and batch requests "
-    "in `braid serve`, and one that routes them, decide over the nodes, models with measured times, tenants and events "
+    "Simulates a cluster that serves models, in virtual time: the policies that place models, route, admit and "
+    "batch requests in `braid serve` decide over the nodes, models with measured times, tenants and events "
     "of SCENARIO, a .yaml file. Prints what became of the requests, what the nodes did, and the joules that they would "
     "have taken. All of it is modelled; the same scenario, trace and seed print the same."
     "\vExamples:\n"

@@ -126,8 +126,8 @@ static const char *name_of(const void *context, bool is_node, size_t index) {
   return text;
 }
 
-static braid_status record(const braid_world *world, const char *text, braid_cluster_move_record **list, size_t *count,
-                           size_t *capacity) {
+static braid_status record_text(const braid_world *world, const char *text, braid_cluster_move_record **list,
+                                size_t *count, size_t *capacity) {
   braid_cluster_move_record *records = braid_grow(world->allocator, *list, *count, capacity, sizeof *records);
   if (!records) return BRAID_NO_MEMORY;
   *list = records;
@@ -144,7 +144,7 @@ static braid_status record_move(braid_world *world, const braid_cluster_move *mo
   names n = {.world = world};
   if (!world->options->moves || world->record_count == kRecords) return BRAID_OK;
   braid_cluster_move_text(move, name_of, &n, text, sizeof text);
-  return record(world, text, &world->records, &world->record_count, &world->record_capacity);
+  return record_text(world, text, &world->records, &world->record_count, &world->record_capacity);
 }
 
 /* Models that have too few places, and why, whenever that is another reason than before. */
@@ -166,7 +166,7 @@ static braid_status record_lacks(braid_world *world, const braid_cluster_plan *p
     snprintf(text, sizeof text, "%.80s has %zu replica%s%s%s: %s", world->scenario->models[m].name, now->replicas,
              now->replicas == 1 ? "" : "s", now->replicas < world->models[m].least ? ", fewer than its least" : "", of,
              why);
-    BRAID_TRY(record(world, text, &world->lacks, &world->lack_count, &world->lack_capacity));
+    BRAID_TRY(record_text(world, text, &world->lacks, &world->lack_count, &world->lack_capacity));
   }
   return BRAID_OK;
 }
