@@ -1,4 +1,5 @@
-/* To which node a request is sent: of nodes whose numbers the test says, what fluid queues make of them by hand. */
+/* To which node a request is sent, and who is the control node: of nodes whose numbers the test says, what fluid queues
+ * make of them by hand. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -134,6 +135,38 @@ static void test_who_is_left_out(void **state) {
   assert_null(braid_cluster_choose_node(&cluster, "n", &(cluster_refusals){.count = 0}));
 }
 
+/* --- the control node ----------------------------------------------------------------------------------------------
+ */
+static const char *control(void) {
+  const braid_cluster_candidate *found = braid_cluster_control(&cluster);
+  return found ? found->node : "";
+}
+
+/* The oldest candidate, but for one that is silent while most are not, and one with another token. */
+static void test_control(void **state) {
+  (void)state;
+  static braid_cluster_candidate candidates[] = {{.key = "1", .node = "a", .revision = 30},
+                                                 {.key = "2", .node = "b", .revision = 10},
+                                                 {.key = "3", .node = "self", .revision = 20}};
+  begin();
+  assert_string_equal(control(), "");
+  cluster.roster.candidates = candidates;
+  cluster.roster.candidate_count = 3;
+  add("self", 1, 0, 0.001, 0);
+  add("a", 1, 0, 0.001, 0);
+  add("b", 1, 0, 0.001, 1400);
+  assert_string_equal(control(), "b"); /* the oldest key, not the least name */
+  members[2].seen_ns -= 200000000;     /* more than 1.5 s */
+  assert_string_equal(control(), "self");
+  members[1].seen_ns = members[2].seen_ns; /* two of three are silent: then nobody is given up */
+  assert_string_equal(control(), "b");
+  members[1].seen_ns = members[2].seen_ns = members[0].seen_ns;
+  snprintf(members[2].proof, sizeof members[2].proof, "ab");
+  assert_string_equal(control(), "self");
+  members[2].proof[0] = '\0';
+  assert_string_equal(control(), "b");
+}
+
 static int tear_down(void **state) {
   (void)state;
   free(cluster.ways);
@@ -142,6 +175,7 @@ static int tear_down(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_shares), cmocka_unit_test(test_reports),
-                                     cmocka_unit_test(test_ways), cmocka_unit_test(test_who_is_left_out)};
+                                     cmocka_unit_test(test_ways), cmocka_unit_test(test_who_is_left_out),
+                                     cmocka_unit_test(test_control)};
   return cmocka_run_group_tests(tests, NULL, tear_down);
 }

@@ -258,7 +258,7 @@ static void test_leader_lost(void **state) {
   assert_int_equal(braid_etcd_create(&(braid_etcd_options){.endpoints = group.endpoints}, &etcd), BRAID_OK);
   braid_serve_cluster *cluster = nodes[leader]->cluster;
   pthread_mutex_lock(&cluster->lock);
-  int64_t lease = cluster->lease, revision = braid_cluster_roster_leader(&cluster->roster)->revision;
+  int64_t lease = cluster->lease, revision = braid_cluster_control(cluster)->revision;
   pthread_mutex_unlock(&cluster->lock);
   char key[128];
   snprintf(key, sizeof key, "/braid/default/election/%llx", (unsigned long long)lease);

@@ -214,13 +214,6 @@ bool braid_cluster_order_names(const braid_cluster_order *order, const char *nod
   return false;
 }
 
-const braid_cluster_candidate *braid_cluster_roster_leader(const braid_cluster_roster *roster) {
-  const braid_cluster_candidate *first = NULL;
-  for (size_t i = 0; i < roster->candidate_count; i++)
-    if (!first || roster->candidates[i].revision < first->revision) first = &roster->candidates[i];
-  return first;
-}
-
 bool braid_cluster_roster_is_silent(const braid_cluster_roster *roster, const char *self,
                                     const braid_cluster_member *member, int64_t for_ns) {
   const braid_cluster_member *own = braid_cluster_roster_member(roster, self);

@@ -98,8 +98,6 @@ const braid_cluster_member *braid_cluster_roster_member(const braid_cluster_rost
 const braid_cluster_order *braid_cluster_roster_order(const braid_cluster_roster *roster, const char *model);
 const braid_cluster_holding *braid_cluster_member_holding(const braid_cluster_member *member, const char *model);
 bool braid_cluster_order_names(const braid_cluster_order *order, const char *node);
-/* The control node: the candidate whose key is the oldest; NULL: there is none. */
-const braid_cluster_candidate *braid_cluster_roster_leader(const braid_cluster_roster *roster);
 
 /* Whether the files there are others than those that the model's order says. */
 bool braid_cluster_roster_differs(const braid_cluster_roster *roster, const braid_cluster_holding *holding);
