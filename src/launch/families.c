@@ -13,6 +13,7 @@ static const braid_launch_family *const kFamilies[] = {
     &braid_launch_family_shape,
     &braid_launch_family_gather,
     &braid_launch_family_matmul,
+    &braid_launch_family_depthwise,
     &braid_launch_family_conv,
     &braid_launch_family_pool,
     &braid_launch_family_norm,

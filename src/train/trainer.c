@@ -13,6 +13,7 @@
 #include "braid/model.h"
 #include "graph/trainable.h"
 #include "model/model.h"
+#include "runtime/surface/session.h"
 #include "train/checkpoint/aside.h"
 #include "train/checkpoint/settings.h"
 #include "train/data/dataset.h"
@@ -297,6 +298,7 @@ static braid_status trainer_evaluate(braid_trainer *trainer, watcher *w, braid_t
   braid_graph *model;
   BRAID_TRY(braid_trainer_model(trainer, &model));
   braid_session_options options = braid_trainer_place(trainer);
+  options.machine = trainer->session->plan->machine; /* opening devices again may take longer than the test */
   const braid_train_options *o = &trainer->options;
   braid_test_callback *callback = w->callback ? on_tested : NULL;
   braid_status status =

@@ -1,0 +1,93 @@
+/* Conv and FusedConv of 16 bits with one channel in a group, where channels lie last: eight channels of some outputs of
+ * a line for a work-item. Libraries' kernels for it take several times as long as reading the image does. */
+#include "launch/convolution.h"
+#include "launch/families.h"
+
+enum { kEight = 8, kMostRun = 4, kItemsOfUnit = 512, kGroup = 128 };
+
+static bool depthwise_read(const braid_node_desc *node, braid_convolution *conv) {
+  return braid_geometry_conv(node->attrs, &node->inputs[0].desc, &node->inputs[1].desc, conv) == BRAID_OK;
+}
+
+static bool depthwise_match(const braid_node_desc *node, char *why, size_t why_bytes) {
+  braid_convolution conv;
+  if (!braid_dtype_is_half(node->inputs[0].desc.dtype) || node->inputs[0].desc.rank != 4)
+    return braid_launch_refuse(why, why_bytes, "for images of 16 bits");
+  if (!braid_launch_match_activation(node, why, why_bytes)) return false;
+  if (!depthwise_read(node, &conv)) return braid_launch_refuse(why, why_bytes, "geometry");
+  if (conv.inputs != conv.groups || conv.outputs != conv.groups || conv.groups % kEight)
+    return braid_launch_refuse(why, why_bytes, "for one channel in and out of a group, and groups in eights");
+  if (node->input_count > 3 && node->inputs[3].present)
+    return braid_launch_refuse(why, why_bytes, "something is added to the result");
+  return braid_launch_match_sizes(&conv, why, why_bytes);
+}
+
+static bool depthwise_suits(const braid_launch_traits *traits, const braid_node_desc *node, char *why,
+                            size_t why_bytes) {
+  (void)node;
+  return traits->gpu || braid_launch_refuse(why, why_bytes, "for GPUs");
+}
+
+static void depthwise_layouts(const braid_node_desc *node, braid_layout *inputs, braid_layout *outputs) {
+  for (size_t i = 0; i < node->input_count; i++) inputs[i] = i ? BRAID_LAYOUT_PLAIN : BRAID_LAYOUT_BHWC;
+  outputs[0] = BRAID_LAYOUT_BHWC;
+}
+
+static int64_t items_of(const braid_convolution *conv, int64_t run) {
+  const int64_t *out = conv->window.output;
+  return conv->batch * out[1] * braid_launch_ceil_div(out[2], run) * (conv->groups / kEight);
+}
+
+/* Outputs of a work-item: fewer where the device would have too few work-items. */
+static int64_t run_of(const braid_launch_traits *traits, const braid_convolution *conv) {
+  int64_t run = kMostRun, units = traits->compute_units ? traits->compute_units : 1;
+  while (run > 1 && (run > conv->window.output[2] || items_of(conv, run) < units * kItemsOfUnit)) run /= 2;
+  return run;
+}
+
+static braid_status depthwise_plan(const braid_launch_traits *traits, const braid_node_desc *node,
+                                   braid_launch_recipe *recipe) {
+  braid_launch_planner p;
+  braid_convolution conv;
+  double first, second;
+  if (!depthwise_read(node, &conv)) return braid_fail(BRAID_INTERNAL, "a convolution that was not matched");
+  const braid_window *w = &conv.window;
+  int64_t run = run_of(traits, &conv), total = items_of(&conv, run);
+  const int64_t numbers[] = {total,
+                             conv.groups,
+                             w->input[1],
+                             w->input[2],
+                             w->output[1],
+                             w->output[2],
+                             braid_launch_ceil_div(w->output[2], run)};
+  braid_launch_plan_begin(&p, traits, node, recipe);
+  braid_launch_begin(&p, "depthwise", "depthwise");
+  braid_launch_option(&p, "-DX=%s -DRUN=%d%s", braid_launch_element_type(node->inputs[0].desc.dtype), (int)run,
+                      traits->aligned ? " -DALIGNED" : "");
+  braid_launch_option(&p, "-DTAPS_Y=%lld -DTAPS_X=%lld -DSTRIDE_Y=%lld -DSTRIDE_X=%lld", (long long)w->kernel[1],
+                      (long long)w->kernel[2], (long long)w->stride[1], (long long)w->stride[2]);
+  braid_launch_option(&p, "-DDILATION_Y=%lld -DDILATION_X=%lld", (long long)w->dilation[1], (long long)w->dilation[2]);
+  if (braid_launch_has_input(node, 2)) braid_launch_option(&p, "-DBIAS");
+  braid_launch_add_activation(&p, node->attrs);
+  for (size_t i = 0; i < 3; i++) braid_launch_input(&p, i);
+  braid_launch_output(&p, 0);
+  braid_launch_activation_numbers(node->attrs, &first, &second);
+  braid_launch_float(&p, first);
+  braid_launch_float(&p, second);
+  for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) braid_launch_index(&p, numbers[i]);
+  braid_launch_int(&p, w->begin[1]);
+  braid_launch_int(&p, w->begin[2]);
+  braid_launch_groups(&p, braid_launch_ceil_div(braid_launch_larger(total, 1), kGroup), 1, 1, kGroup);
+  return braid_launch_plan_end(&p);
+}
+
+static const braid_launch_kernel kDepthwise = {.plan = depthwise_plan, .match = depthwise_suits};
+
+#define KERNEL(op_name)                                                                                                \
+  {                                                                                                                    \
+    .op = op_name, .name = "conv_depthwise_last", .match = depthwise_match, .layouts = depthwise_layouts,              \
+    .implementation = &kDepthwise                                                                                      \
+  }
+static const braid_kernel kKernels[] = {KERNEL("Conv"), KERNEL("FusedConv")};
+
+const braid_launch_family braid_launch_family_depthwise = {kKernels, sizeof kKernels / sizeof *kKernels, false};
