@@ -83,6 +83,11 @@ class Cluster:
     def control(self):
         return next((node for node in NODES for n in self.status(node)["nodes"] if n["control"] and n["self"]), NODES[0])
 
+    def holders(self):
+        """Nodes that hold a model."""
+        placement = self.status(NODES[0])["placement"]
+        return sorted({n["name"] for order in placement for n in order["nodes"]})
+
     def stop(self):
         codes = []
         for who in NODES:
@@ -138,7 +143,8 @@ async def run_kills(cluster, load, what, times, copies, random_of):
     for i in range(times):
         await cluster.await_whole(copies)
         await asyncio.sleep(random_of.random())
-        victim = "etcd" if what == "etcd" else cluster.control() if what == "control" else random_of.choice(NODES)
+        victim = ("etcd" if what == "etcd" else cluster.control() if what == "control" else
+                  random_of.choice(cluster.holders() if what == "stop" else NODES))
         load.took.clear()
         if victim != "etcd":
             load.dead.add(victim)

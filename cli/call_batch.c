@@ -105,11 +105,15 @@ static braid_status cut_addresses(batch *b) {
   return BRAID_OK;
 }
 
-/* From the first daemon that answers. */
+/* From the first daemon that answers within a second, or at all. */
 static braid_status describe_model(batch *b, const braid_client_options *connection) {
+  enum { FIRST_MS = 1000 };
+  braid_client_options first = *connection;
+  if (first.connect_ms > FIRST_MS) first.connect_ms = FIRST_MS;
   braid_client_status status = BRAID_CLIENT_LOST;
-  for (size_t i = 0; i < b->address_count && status != BRAID_CLIENT_OK; i++)
-    status = braid_client_connect(b->addresses[i], connection, &b->l.client);
+  for (size_t i = 0; i < 2 * b->address_count && status != BRAID_CLIENT_OK; i++)
+    status = braid_client_connect(b->addresses[i % b->address_count], i < b->address_count ? &first : connection,
+                                  &b->l.client);
   if (status != BRAID_CLIENT_OK) return cli_call_status(status);
   return cli_call_find_model(b->o, &b->l);
 }
@@ -196,10 +200,11 @@ braid_status cli_call_batch(const call_options *o, const braid_client_options *c
   braid_status status = cut_addresses(b);
   if (status == BRAID_OK) status = describe_model(b, connection);
   if (status == BRAID_OK) status = read_rows(b);
+  braid_client_close(b->l.client); /* the daemon may hang before the end */
+  b->l.client = NULL;
   if (status == BRAID_OK) status = spread_rows(b, connection);
   for (size_t i = 0; i < b->output_count; i++) free((void *)b->outputs[i].data);
   for (size_t i = 0; i < CLI_MAX_ASSIGNMENTS; i++) braid_tensor_release(b->l.arrays[i]);
-  braid_client_close(b->l.client);
   free(b->l.model);
   free(b->text);
   free(b);

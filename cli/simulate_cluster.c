@@ -6,8 +6,8 @@
 #include "table.h"
 
 static const char doc[] =
-    "Simulates a cluster that serves models, in virtual time: the policies that place models, admit and batch requests "
-    "in `braid serve`, and one that routes them, decide over the nodes, models with measured times, tenants and events "
+    "Simulates a cluster that serves models, in virtual time: the policies that place models, route, admit and "
+    "batch requests in `braid serve` decide over the nodes, models with measured times, tenants and events "
     "of SCENARIO, a .yaml file. Prints what became of the requests, what the nodes did, and the joules that they would "
     "have taken. All of it is modelled; the same scenario, trace and seed print the same."
     "\vExamples:\n"
@@ -16,7 +16,7 @@ static const char doc[] =
     "  braid simulate cluster mine.yaml --trace AzureLLMInferenceTrace_conv.csv --seed 7 --json\n"
     "\ndocs/cluster-simulator.md has the keys of scenarios, and what is modelled.\n";
 
-enum { KEY_TRACE = CLI_FIRST_KEY, KEY_SEED, KEY_MOVES, KEY_HTML, MOST_ROWS = 40, TABLES = 4 };
+enum { KEY_TRACE = CLI_FIRST_KEY, KEY_SEED, KEY_MOVES, KEY_HTML, MOST_ROWS = 40, TABLES = 5 };
 
 typedef struct options {
   cli_common common;
@@ -122,6 +122,15 @@ static void make_moves(const braid_cluster_simulated *result, cli_table *table) 
   }
 }
 
+static void make_lacks(const braid_cluster_simulated *result, cli_table *table) {
+  cli_table_begin(table, "Models with too few places", "By the placement at that time; each node counts once.",
+                  "at, s|what, and why");
+  for (size_t i = 0; i < result->lack_count; i++) {
+    cli_table_cell(table, "%.3f", result->lacks[i].at_s);
+    cli_table_cell(table, "%s", result->lacks[i].text);
+  }
+}
+
 /* --- JSON ----------------------------------------------------------------------------------------------------------
  */
 static void add_json_requests(cli_json *json, const char *key, const braid_cluster_requests *r) {
@@ -142,6 +151,18 @@ static void add_json_requests(cli_json *json, const char *key, const braid_clust
   cli_json_close(json, '}');
 }
 
+static void add_json_records(cli_json *json, const char *key, const char *what, const braid_cluster_move_record *list,
+                             size_t count) {
+  cli_json_array(json, key);
+  for (size_t i = 0; i < count; i++) {
+    cli_json_object(json, NULL);
+    cli_json_number(json, "at_s", list[i].at_s);
+    cli_json_string(json, what, list[i].text);
+    cli_json_close(json, '}');
+  }
+  cli_json_close(json, ']');
+}
+
 static void add_json_lists(cli_json *json, const braid_cluster_simulated *result, bool moves) {
   cli_json_array(json, "tenants");
   for (size_t i = 0; i < result->tenant_count; i++) add_json_requests(json, NULL, &result->tenants[i]);
@@ -157,15 +178,8 @@ static void add_json_lists(cli_json *json, const braid_cluster_simulated *result
     cli_json_close(json, '}');
   }
   cli_json_close(json, ']');
-  if (!moves) return;
-  cli_json_array(json, "moves");
-  for (size_t i = 0; i < result->move_count; i++) {
-    cli_json_object(json, NULL);
-    cli_json_number(json, "at_s", result->moves[i].at_s);
-    cli_json_string(json, "move", result->moves[i].text);
-    cli_json_close(json, '}');
-  }
-  cli_json_close(json, ']');
+  add_json_records(json, "lacking", "model", result->lacks, result->lack_count);
+  if (moves) add_json_records(json, "moves", "move", result->moves, result->move_count);
 }
 
 static bool print_json(const braid_cluster_simulated *result, bool moves) {
@@ -191,13 +205,14 @@ static bool print_json(const braid_cluster_simulated *result, bool moves) {
 static braid_status show(const options *o, const braid_cluster_simulated *result) {
   cli_table tables[TABLES];
   braid_page_table pages[TABLES];
-  size_t count = o->how.moves ? TABLES : TABLES - 1;
+  size_t count = 3, last = SIZE_MAX;
   braid_status status = BRAID_OK;
   make_requests(result, &tables[0]);
   make_nodes(result, &tables[1]);
   make_whole(result, &tables[2]);
-  make_moves(result, &tables[3]);
-  for (size_t i = 0; i < TABLES; i++) {
+  if (result->lack_count) make_lacks(result, &tables[count++]);
+  if (o->how.moves) make_moves(result, &tables[last = count++]);
+  for (size_t i = 0; i < count; i++) {
     if (tables[i].failed) status = cli_no_memory();
     pages[i] = cli_table_page(&tables[i]);
   }
@@ -205,8 +220,8 @@ static braid_status show(const options *o, const braid_cluster_simulated *result
     status = braid_tile_write_html(NULL, o->html, "A simulated cluster", NULL, NULL, 0, pages, count);
   if (status == BRAID_OK && o->common.json && !print_json(result, o->how.moves)) status = cli_no_memory();
   for (size_t i = 0; status == BRAID_OK && !o->common.json && i < count; i++)
-    cli_table_print(&tables[i], i == TABLES - 1 ? SIZE_MAX - 1 : MOST_ROWS);
-  for (size_t i = 0; i < TABLES; i++) cli_table_end(&tables[i]);
+    cli_table_print(&tables[i], i == last ? SIZE_MAX - 1 : MOST_ROWS);
+  for (size_t i = 0; i < count; i++) cli_table_end(&tables[i]);
   return status;
 }
 

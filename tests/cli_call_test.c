@@ -272,6 +272,44 @@ static void test_batch(void **state) {
   unsetenv("BRAID_TOKEN");
 }
 
+static double now_s(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+/* One of two daemons hangs so long after the beginning, for good: what it had is given to the other one too, and at the
+ * end nobody waits for it, whether it hangs before its hello, with answers owed or in the middle of a long message. */
+static void expect_no_wait(pid_t second, int after_ms, int rows, double bound) {
+  char line[256];
+  snprintf(line, sizeof line,
+           "call unix:$/d.sock,unix:$/b.sock lenet --batch %d --input $/many.npy --output $/hung.npy", rows);
+  double began = now_s();
+  if (!after_ms) kill(second, SIGSTOP);
+  pid_t client = start(line, "/dev/null", in_folder("batch.out"), in_folder("batch.err"));
+  nanosleep(&(struct timespec){0, after_ms * 1000000L}, NULL);
+  kill(second, SIGSTOP);
+  int code = await(client);
+  double took = now_s() - began;
+  kill(second, SIGCONT);
+  if (code != 0) fail_msg("code %d: %s", code, get_file(in_folder("batch.err"), NULL));
+  if (took > 15) fail_msg("%d ms, %d rows: it took %g s", after_ms, rows, took);
+  expect_rows("hung.npy", bound);
+}
+
+static void test_batch_hangs(void **state) {
+  (void)state;
+  pid_t second = start_second("d.sock");
+  assert_int_equal(setenv("BRAID_TOKEN", "secret", 1), 0);
+  expect_no_wait(second, 0, 1, 0);
+  expect_no_wait(second, 150, 1, 0);
+  expect_no_wait(second, 250, 1, 0);
+  for (int after_ms = 40; after_ms <= 200; after_ms += 40) expect_no_wait(second, after_ms, 500, 1e-5);
+  unsetenv("BRAID_TOKEN");
+  kill(second, SIGTERM);
+  assert_int_equal(await(second), 0);
+}
+
 static void test_batch_refusals(void **state) {
   (void)state;
   expect_code("call unix:$/b.sock lenet --batch 0 --input $/x.npy", 2, "--batch");
@@ -380,6 +418,7 @@ int main(void) {
       cmocka_unit_test(test_refusals),
       cmocka_unit_test(test_tls),
       cmocka_unit_test(test_batch),
+      cmocka_unit_test(test_batch_hangs),
       cmocka_unit_test(test_batch_refusals),
       cmocka_unit_test(test_training_tenant),
       cmocka_unit_test(test_daemon_that_dies_beside_training),

@@ -43,6 +43,36 @@ static void put_text(const char *name, const char *text) {
   put_file(in_folder(name), text, strlen(text));
 }
 
+/* Why a model has no place: with `--json` and without, also where nobody asks for moves. */
+static void test_lacks(void **state) {
+  (void)state;
+  put_text("lacks.yaml",
+           "seconds: 20\nnodes:\n  - {kind: a, count: 2, memory_mib: 100}\n  - {kind: b, count: 3, memory_mib: 900}\n"
+           "models:\n  - {name: large, memory_mib: 500, times: [{kind: a, mean_ms: 1}]}\n"
+           "  - {name: wanted, times: [{kind: b, mean_ms: 100}]}\n"
+           "tenants:\n  - {name: t, model: wanted, rate: 60, arrivals: even}\n  - {name: u, model: large, rate: 1}\n"
+           "events:\n  - {at_s: 5, event: lost, node: 2}\n");
+  static const char *const kSays[] = {
+      "Models with too few places",
+      "large has 0 replicas, fewer than its least",
+      "3 nodes have no known time for it, 2 nodes have less memory than it takes",
+      "wanted has 3 replicas, and ",
+      "requests/s have no place: 2 nodes have no known time for it, 3 nodes hold it already",
+      "1 node is lost",
+  };
+  outcome o = run_quietly("simulate cluster $/lacks.yaml");
+  for (size_t i = 0; i < sizeof kSays / sizeof *kSays; i++)
+    if (!strstr(o.out, kSays[i])) fail_msg("\"%s\" is not in\n%s", kSays[i], o.out);
+  discard(&o);
+  o = run_quietly("simulate cluster $/lacks.yaml --json");
+  assert_true(is_one_document(o.out));
+  assert_non_null(strstr(o.out, "\"lacking\":[{\"at_s\":0,\"model\":\"large has 0 replicas"));
+  discard(&o);
+  o = run_quietly("simulate cluster " EXAMPLE " --json");
+  assert_non_null(strstr(o.out, "\"lacking\":["));
+  discard(&o);
+}
+
 static void test_trace(void **state) {
   (void)state;
   put_text("recorded.yaml", RECORDED("m"));
@@ -73,6 +103,7 @@ static void test_failures(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_example), cmocka_unit_test(test_same_bytes),
-                                     cmocka_unit_test(test_trace), cmocka_unit_test(test_failures)};
+                                     cmocka_unit_test(test_lacks), cmocka_unit_test(test_trace),
+                                     cmocka_unit_test(test_failures)};
   return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -251,8 +251,8 @@ BRAID_CLIENT_API braid_client_times braid_client_call_times(const braid_client_c
 typedef struct braid_client_work {
   size_t count; /* launches */
   /* Says what the index-th launches. The lists of inputs and outputs are copied before the next is asked for; names and
-   * data stay valid until its result is taken. Asked more than once where a daemon was lost. False: there is nothing,
-   * and all ends as CANCELLED. */
+   * data stay valid until its result is taken. Asked more than once where a daemon was lost, or takes much longer than
+   * others. False: there is nothing, and all ends as CANCELLED. */
   bool (*give)(void *context, size_t index, braid_client_launch_options *out);
   /* Takes a result, once each, in the order of the list; the call is released afterwards. False: all ends. */
   bool (*take)(void *context, size_t index, const braid_client_call *call);

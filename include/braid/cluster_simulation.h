@@ -59,6 +59,8 @@ typedef struct braid_cluster_simulated {
   double loaded_bytes;
   braid_cluster_move_record *moves; /* the first 100,000 */
   size_t move_count;
+  braid_cluster_move_record *lacks; /* why models had too few places, whenever that changed; the first 1,000 */
+  size_t lack_count;
   const braid_allocator *allocator;
 } braid_cluster_simulated;
 

@@ -1,11 +1,13 @@
 #include "base/file.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -311,7 +313,10 @@ static braid_status open_target(braid_writer *writer) {
   braid_text_deinit(&name);
   if (!writer->temporary) return BRAID_NO_MEMORY;
   writer->file = open(writer->temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-  if (writer->file >= 0) return BRAID_OK;
+  if (writer->file >= 0) {
+    (void)flock(writer->file, LOCK_EX | LOCK_NB); /* for braid_writer_clean; a file system that has none goes without */
+    return BRAID_OK;
+  }
   int error = errno;
   braid_free(writer->allocator, writer->temporary);
   writer->temporary = NULL;
@@ -408,6 +413,41 @@ void braid_writer_abort(braid_writer *writer) {
   if (!writer) return;
   if (writer->temporary) unlink(writer->temporary);
   close_writer(writer);
+}
+
+/* Whether what follows ".tmp-" is a writer's: <pid>.<n>. */
+static bool is_temporary(const char *rest) {
+  static const char kDigits[] = "0123456789";
+  size_t pid = strspn(rest, kDigits), n = rest[pid] == '.' ? strspn(rest + pid + 1, kDigits) : 0;
+  return pid && n && rest[pid + 1 + n] == '\0';
+}
+
+/* Removes it, unless somebody writes it. */
+static bool remove_leftover(int folder, const char *name) {
+  struct stat about;
+  int file = openat(folder, name, O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+  if (file < 0) return false;
+  bool removed = fstat(file, &about) == 0 && S_ISREG(about.st_mode) && flock(file, LOCK_EX | LOCK_NB) == 0 &&
+                 unlinkat(folder, name, 0) == 0;
+  close(file);
+  return removed;
+}
+
+size_t braid_writer_clean(const char *path) {
+  static const char kMark[] = ".tmp-";
+  const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+  char folder[PATH_MAX] = ".";
+  size_t removed = 0, length = strlen(name);
+  if (slash && (size_t)(slash - path) + 2 > sizeof folder) return 0;
+  if (slash) snprintf(folder, sizeof folder, "%.*s", slash == path ? 1 : (int)(slash - path), path);
+  DIR *list = opendir(folder);
+  if (!list) return 0;
+  for (const struct dirent *entry; (entry = readdir(list));)
+    if (strncmp(entry->d_name, name, length) == 0 && strncmp(entry->d_name + length, kMark, sizeof kMark - 1) == 0 &&
+        is_temporary(entry->d_name + length + sizeof kMark - 1))
+      removed += remove_leftover(dirfd(list), entry->d_name);
+  closedir(list);
+  return removed;
 }
 
 braid_status braid_file_write(const braid_allocator *allocator, const char *path, const void *bytes, size_t count) {

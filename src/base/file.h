@@ -40,9 +40,9 @@ BRAID_MUST_CHECK braid_status braid_reader_check(const braid_reader *reader);
 /* Checks, and closes the descriptor until the next read, which fails if the path is then another file. */
 BRAID_MUST_CHECK braid_status braid_reader_park(braid_reader *reader);
 
-/* A writer to PATH.tmp-<pid>.<n> in the same folder; commit syncs it to disk (fsync) and renames it to PATH, abort
- * removes it. Every failure is IO with path and reason. Paths that are not regular files ("-" for standard output, a
- * pipe, a device) are written directly. */
+/* A writer to PATH.tmp-<pid>.<n> in the same folder, which it locks (flock); commit syncs it to disk (fsync) and
+ * renames it to PATH, abort removes it. Every failure is IO with path and reason. Paths that are not regular files ("-"
+ * for standard output, a pipe, a device) are written directly. */
 typedef struct braid_writer braid_writer;
 BRAID_MUST_CHECK braid_status braid_writer_open(const braid_allocator *allocator, const char *path, braid_writer **out);
 BRAID_MUST_CHECK braid_status braid_writer_put(braid_writer *writer, const void *bytes, size_t count);
@@ -51,6 +51,9 @@ BRAID_MUST_CHECK braid_status braid_writer_put(braid_writer *writer, const void 
 BRAID_MUST_CHECK braid_status braid_writer_flush(braid_writer *writer, const char **out_path);
 BRAID_MUST_CHECK braid_status braid_writer_commit(braid_writer *writer); /* destroys the writer, also on failure */
 void braid_writer_abort(braid_writer *writer);                           /* NULL is allowed */
+/* Removes what writers to PATH left behind whose processes were killed; files that somebody has locked are being
+ * written. Returns how many were removed: what cannot be looked at stays. */
+size_t braid_writer_clean(const char *path);
 BRAID_MUST_CHECK braid_status braid_file_write(const braid_allocator *allocator, const char *path, const void *bytes,
                                                size_t count);
 BRAID_MUST_CHECK braid_status braid_make_directories(const char *path); /* like mkdir -p */

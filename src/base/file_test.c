@@ -2,12 +2,14 @@
 
 #include <fcntl.h>
 #include <glob.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -230,8 +232,43 @@ static void test_out_of_memory(void **state) {
   }
 }
 
+static bool is_there(const char *name) {
+  struct stat about;
+  return lstat(in_folder(name), &about) == 0;
+}
+
+/* A process that is killed leaves what it has written; whoever still writes keeps it. */
+static void test_leftovers(void **state) {
+  (void)state;
+  braid_writer *writer;
+  pid_t child = fork();
+  if (child == 0) {
+    if (braid_writer_open(NULL, in_folder("model"), &writer) != BRAID_OK) _exit(1);
+    raise(SIGKILL);
+  }
+  int status;
+  assert_int_equal(waitpid(child, &status, 0), child);
+  assert_true(WIFSIGNALED(status));
+  assert_int_equal(braid_writer_open(NULL, in_folder("model"), &writer), BRAID_OK);
+  static const char *const kOthers[] = {"model.tmp-1", "model.tmp-1.", "model.tmp-1.2.old", "model.tmp-a.1",
+                                        "modelx.tmp-1.2"};
+  for (size_t i = 0; i < sizeof kOthers / sizeof *kOthers; i++)
+    assert_int_equal(braid_file_write(NULL, in_folder(kOthers[i]), "x", 1), BRAID_OK);
+  assert_int_equal(symlink("modelx.tmp-1.2", in_folder("model.tmp-7.7")), 0);
+  assert_int_equal(mkdir(in_folder("model.tmp-8.8"), 0700), 0);
+  assert_int_equal(braid_writer_clean(in_folder("model")), 1);
+  for (size_t i = 0; i < sizeof kOthers / sizeof *kOthers; i++) assert_true(is_there(kOthers[i]));
+  assert_true(is_there("model.tmp-7.7") && is_there("model.tmp-8.8"));
+  assert_int_equal(braid_writer_put(writer, "whole", 5), BRAID_OK);
+  assert_int_equal(braid_writer_commit(writer), BRAID_OK);
+  assert_true(is_there("model"));
+  assert_int_equal(braid_writer_clean(in_folder("model")), 0);
+  assert_int_equal(braid_writer_clean(in_folder("nowhere/model")), 0);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_leftovers),
       cmocka_unit_test(test_write_then_read),
       cmocka_unit_test(test_abort_leaves_the_old_file),
       cmocka_unit_test(test_failures_name_the_path),

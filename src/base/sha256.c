@@ -233,6 +233,27 @@ void braid_sha256_of_pieces(const void *data, size_t bytes, int threads, uint8_t
   braid_sha256_of(sums, pieces * BRAID_SHA256_BYTES, out);
 }
 
+void braid_sha256_mac(const void *key, size_t key_bytes, const void *data, size_t bytes,
+                      uint8_t out[BRAID_SHA256_BYTES]) {
+  enum { BLOCK = 64, INNER = 0x36, OUTER = 0x5c };
+  uint8_t block[BLOCK] = {0};
+  braid_sha256 hash;
+  if (key_bytes > BLOCK)
+    braid_sha256_of(key, key_bytes, block);
+  else if (key_bytes)
+    memcpy(block, key, key_bytes);
+  for (int i = 0; i < BLOCK; i++) block[i] ^= INNER;
+  braid_sha256_begin(&hash);
+  braid_sha256_add(&hash, block, sizeof block);
+  braid_sha256_add(&hash, data, bytes);
+  braid_sha256_end(&hash, out);
+  for (int i = 0; i < BLOCK; i++) block[i] ^= INNER ^ OUTER;
+  braid_sha256_begin(&hash);
+  braid_sha256_add(&hash, block, sizeof block);
+  braid_sha256_add(&hash, out, BRAID_SHA256_BYTES);
+  braid_sha256_end(&hash, out);
+}
+
 void braid_sha256_text(const uint8_t *sum, size_t bytes, char *out) {
   static const char kDigits[] = "0123456789abcdef";
   for (size_t i = 0; i < bytes; i++) {

@@ -20,6 +20,9 @@ void braid_sha256_add(braid_sha256 *hash, const void *data, size_t bytes);
 void braid_sha256_end(braid_sha256 *hash, uint8_t out[BRAID_SHA256_BYTES]);
 /* All at once. */
 void braid_sha256_of(const void *data, size_t bytes, uint8_t out[BRAID_SHA256_BYTES]);
+/* HMAC-SHA-256 (RFC 2104): who does not know the key finds neither it nor what other data would have. */
+void braid_sha256_mac(const void *key, size_t key_bytes, const void *data, size_t bytes,
+                      uint8_t out[BRAID_SHA256_BYTES]);
 /* Of something long, by several threads: the hash of the hashes of its pieces of BRAID_SHA256_PIECE bytes (the last has
  * what is left; nothing has one empty piece). `sums` has room for 32 bytes of each piece. */
 size_t braid_sha256_pieces(size_t bytes);

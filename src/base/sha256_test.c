@@ -48,6 +48,32 @@ static void check_examples(void) {
   assert_string_equal(hex_of(sum), "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
 }
 
+/* RFC 4231's test cases 1 to 3 and 6, whose key is longer than a block. */
+static void check_macs(void) {
+  char ones[20], twos[20], fifties[50], long_key[131];
+  memset(ones, 0x0b, sizeof ones);
+  memset(twos, 0xaa, sizeof twos);
+  memset(fifties, 0xdd, sizeof fifties);
+  memset(long_key, 0xaa, sizeof long_key);
+  const char kLong[] = "Test Using Larger Than Block-Size Key - Hash Key First";
+  const struct {
+    const char *key, *data, *mac;
+    size_t key_bytes, bytes;
+  } kCases[] = {
+      {ones, "Hi There", "b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7", sizeof ones, 8},
+      {"Jefe", "what do ya want for nothing?", "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843", 4,
+       28},
+      {twos, fifties, "773ea91e36800e46854db8ebd09181a72959098b3ef8c122d9635514ced565fe", sizeof twos, sizeof fifties},
+      {long_key, kLong, "60e431591ee0b67f0d8a26aacbf5b77f8e0bc6213728c5140546040f0ee37f54", sizeof long_key,
+       sizeof kLong - 1},
+  };
+  uint8_t sum[BRAID_SHA256_BYTES];
+  for (size_t i = 0; i < sizeof kCases / sizeof *kCases; i++) {
+    braid_sha256_mac(kCases[i].key, kCases[i].key_bytes, kCases[i].data, kCases[i].bytes, sum);
+    assert_string_equal(hex_of(sum), kCases[i].mac);
+  }
+}
+
 /* Every length up to 299, in one part and in several. */
 static void check_lengths(void) {
   braid_sha256 all, parts;
@@ -102,6 +128,7 @@ static void test_sha256(void **state) {
       continue;
     }
     check_examples();
+    check_macs();
     check_lengths();
     check_pieces();
   }

@@ -57,6 +57,11 @@ static braid_client_status channel_break(braid_client *client, braid_client_stat
   return client_fail(status, "%s", client->why);
 }
 
+void client_break(braid_client *client, const char *why) {
+  (void)channel_break(client, BRAID_CLIENT_LOST, why);
+  (void)shutdown(client->file, SHUT_RDWR); /* wakes who polls it */
+}
+
 /* --- answers -------------------------------------------------------------------------------------------------------
  */
 /* Hands the body of a whole answer to whoever waits for it; takes the memory. */

@@ -49,6 +49,14 @@ struct braid_client {
   braid_client_counters counters;
 };
 
+/* braid_client_connect, given up as LOST when *stop (atomic; NULL: never) is not 0. */
+braid_client_status client_connect(const char *address, const braid_client_options *options, const int *stop,
+                                   braid_client **out);
+/* Asks the daemon to cancel a launch that is waited for still, if that can be sent without waiting. */
+void client_cancel_soon(braid_client_call *call);
+/* The connection is of no use any more, as its owner knows by other means: whoever waits in it ends, LOST. */
+void client_break(braid_client *client, const char *why);
+
 /* Records the sentence (printf) of this thread, and returns the status. */
 braid_client_status client_fail(braid_client_status status, const char *format, ...)
     __attribute__((format(printf, 2, 3)));

@@ -47,23 +47,43 @@ const char *braid_client_dtype_name(braid_client_dtype dtype) {
 
 /* --- connecting ----------------------------------------------------------------------------------------------------
  */
+enum { kLookMs = 50 };
+
+/* When a connection has to be there, and what gives it up before; NULL: nothing. */
+typedef struct patience {
+  int64_t deadline_ms;
+  const int *stop;
+} patience;
+
+static bool patience_ends(const patience *p) {
+  return p->stop && __atomic_load_n(p->stop, __ATOMIC_ACQUIRE);
+}
+
+/* How long to wait before it is looked at again. */
+static int patience_rest(const patience *p) {
+  int64_t rest = p->deadline_ms - client_now_ms();
+  if (rest <= 0 || patience_ends(p)) return 0;
+  if (p->stop && rest > kLookMs) return kLookMs;
+  return rest < INT_MAX ? (int)rest : INT_MAX;
+}
+
 /* Connects a socket that does not block; closes it on failure. */
-static braid_client_status finish_connect(int file, const struct sockaddr *address, socklen_t bytes,
-                                          int64_t deadline_ms, int *out) {
+static braid_client_status finish_connect(int file, const struct sockaddr *address, socklen_t bytes, const patience *p,
+                                          int *out) {
   int reason = 0;
   int made = file < 0 ? -1 : connect(file, address, bytes);
-  while (made < 0 && file >= 0 && errno == EAGAIN && client_now_ms() < deadline_ms) { /* a queue that is full */
+  while (made < 0 && file >= 0 && errno == EAGAIN && patience_rest(p) > 0) { /* a queue that is full */
     nanosleep(&(struct timespec){0, 2000000}, NULL);
     made = connect(file, address, bytes);
   }
   if (made < 0 && errno != EINPROGRESS) reason = errno == EAGAIN ? ETIMEDOUT : errno;
   if (!reason) {
     struct pollfd poller = {.fd = file, .events = POLLOUT};
-    int ready;
+    int ready, rest;
     do {
-      int64_t rest = deadline_ms - client_now_ms();
-      ready = poll(&poller, 1, rest < 0 ? 0 : rest < INT_MAX ? (int)rest : INT_MAX);
-    } while (ready < 0 && errno == EINTR);
+      rest = patience_rest(p);
+      ready = poll(&poller, 1, rest);
+    } while ((ready < 0 && errno == EINTR) || (ready == 0 && rest > 0));
     socklen_t length = sizeof reason;
     if (ready <= 0 || getsockopt(file, SOL_SOCKET, SO_ERROR, &reason, &length) != 0) reason = ready ? errno : ETIMEDOUT;
   }
@@ -75,16 +95,16 @@ static braid_client_status finish_connect(int file, const struct sockaddr *addre
   return client_fail(reason == ETIMEDOUT ? BRAID_CLIENT_TIMEOUT : BRAID_CLIENT_LOST, "%s", strerror(reason));
 }
 
-static braid_client_status connect_local(const char *path, int64_t deadline_ms, int *out) {
+static braid_client_status connect_local(const char *path, const patience *p, int *out) {
   struct sockaddr_un address = {.sun_family = AF_UNIX};
   if (!*path || strlen(path) >= sizeof address.sun_path)
     return client_fail(BRAID_CLIENT_ARGUMENT, "a path of 1 to %zu bytes is expected", sizeof address.sun_path - 1);
   strcpy(address.sun_path, path);
   int file = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  return finish_connect(file, (struct sockaddr *)&address, sizeof address, deadline_ms, out);
+  return finish_connect(file, (struct sockaddr *)&address, sizeof address, p, out);
 }
 
-static braid_client_status connect_tcp(const char *address, int64_t deadline_ms, char *host, size_t host_bytes,
+static braid_client_status connect_tcp(const char *address, const patience *p, char *host, size_t host_bytes,
                                        int *out) {
   const char *colon = strrchr(address, ':');
   size_t length = colon ? (size_t)(colon - address) : 0, skip = 0;
@@ -99,14 +119,14 @@ static braid_client_status connect_tcp(const char *address, int64_t deadline_ms,
   braid_client_status status = BRAID_CLIENT_LOST;
   for (const struct addrinfo *at = found; at && status != BRAID_CLIENT_OK; at = at->ai_next) {
     int file = socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    status = finish_connect(file, at->ai_addr, at->ai_addrlen, deadline_ms, out);
+    status = finish_connect(file, at->ai_addr, at->ai_addrlen, p, out);
   }
   freeaddrinfo(found);
   if (status == BRAID_CLIENT_OK) (void)setsockopt(*out, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
   return status;
 }
 
-static braid_client_status say_hello(braid_client *client, const braid_client_options *options, int64_t deadline_ms) {
+static braid_client_status say_hello(braid_client *client, const braid_client_options *options, const patience *p) {
   braid_wire_hello hello = {.version = BRAID_WIRE_VERSION};
   const char *token = options->token ? options->token : "", *name = options->name ? options->name : "libbraid-client";
   if (strlen(token) >= sizeof hello.token)
@@ -117,7 +137,13 @@ static braid_client_status say_hello(braid_client *client, const braid_client_op
   braid_wire_reader reader;
   braid_wire_put_hello(client_begin(client, BRAID_WIRE_HELLO, &ticket), &hello);
   braid_client_status status = client_send(client, &ticket, NULL, 0, -1);
-  if (status == BRAID_CLIENT_OK) status = client_await(client, &ticket, deadline_ms);
+  int rest = 1;
+  if (status == BRAID_CLIENT_OK) {
+    do {
+      rest = patience_rest(p);
+      status = client_await(client, &ticket, client_deadline(rest));
+    } while (status == BRAID_CLIENT_TIMEOUT && rest > 0);
+  }
   if (status == BRAID_CLIENT_OK) status = client_status(&ticket, &reader, NULL);
   const char *wrong = status == BRAID_CLIENT_OK ? braid_wire_get_welcome(&reader, &client->welcome) : NULL;
   if (wrong) status = client_fail(BRAID_CLIENT_PROTOCOL, "the daemon's welcome: %s", wrong);
@@ -157,17 +183,17 @@ static void client_destroy(braid_client *client) {
 }
 
 /* A connected socket; of tls:HOST:PORT with its stream. */
-static braid_client_status open_socket(const char *address, const braid_client_options *options, int64_t deadline_ms,
+static braid_client_status open_socket(const char *address, const braid_client_options *options, const patience *p,
                                        int *file, braid_tls_stream **tls) {
   char host[256], why[BRAID_TLS_WHY];
   bool secure = strncmp(address, "tls:", 4) == 0;
   if (!secure && (options->authority || options->certificate || options->key))
     return client_fail(BRAID_CLIENT_ARGUMENT, "authority, certificate and key go with an address tls:HOST:PORT");
-  if (strncmp(address, "unix:", 5) == 0) return connect_local(address + 5, deadline_ms, file);
-  braid_client_status status = connect_tcp(secure ? address + 4 : address, deadline_ms, host, sizeof host, file);
+  if (strncmp(address, "unix:", 5) == 0) return connect_local(address + 5, p, file);
+  braid_client_status status = connect_tcp(secure ? address + 4 : address, p, host, sizeof host, file);
   if (status != BRAID_CLIENT_OK || !secure) return status;
   braid_tls_files files = {options->authority, options->certificate, options->key};
-  int64_t rest = deadline_ms - client_now_ms();
+  int64_t rest = p->deadline_ms - client_now_ms();
   switch (braid_tls_open(&files, *file, host, rest > 0 ? rest : 0, tls, why)) {
   case BRAID_TLS_DONE:
     return BRAID_CLIENT_OK;
@@ -181,14 +207,15 @@ static braid_client_status open_socket(const char *address, const braid_client_o
   return client_fail(status, "%s", why);
 }
 
-braid_client_status braid_client_connect(const char *address, const braid_client_options *options, braid_client **out) {
+braid_client_status client_connect(const char *address, const braid_client_options *options, const int *stop,
+                                   braid_client **out) {
   static const braid_client_options kDefault = {0};
   *out = NULL;
   if (!options) options = &kDefault;
-  int64_t deadline = client_deadline(options->connect_ms > 0 ? options->connect_ms : kConnectMs);
+  patience p = {client_deadline(options->connect_ms > 0 ? options->connect_ms : kConnectMs), stop};
   int file = -1;
   braid_tls_stream *tls = NULL;
-  braid_client_status status = open_socket(address, options, deadline, &file, &tls);
+  braid_client_status status = open_socket(address, options, &p, &file, &tls);
   if (status != BRAID_CLIENT_OK) return client_fail(status, "%.200s: %.500s", address, braid_client_error());
   braid_client *client = client_create(file, tls, strncmp(address, "unix:", 5) == 0, options);
   if (!client) {
@@ -196,13 +223,17 @@ braid_client_status braid_client_connect(const char *address, const braid_client
     close(file);
     return client_fail(BRAID_CLIENT_NO_MEMORY, "no memory for a connection");
   }
-  status = say_hello(client, options, deadline);
+  status = say_hello(client, options, &p);
   if (status == BRAID_CLIENT_OK) {
     *out = client;
     return status;
   }
   client_destroy(client);
   return client_fail(status, "%.200s: %.600s", address, braid_client_error());
+}
+
+braid_client_status braid_client_connect(const char *address, const braid_client_options *options, braid_client **out) {
+  return client_connect(address, options, NULL, out);
 }
 
 void braid_client_close(braid_client *client) {

@@ -1,4 +1,5 @@
 /* Launches, waited for at once or later. */
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -163,18 +164,26 @@ braid_client_status braid_client_cancel(braid_client_call *call) {
   return status == BRAID_CLIENT_UNKNOWN ? BRAID_CLIENT_OK : status; /* it has ended meanwhile */
 }
 
+/* Nobody waits for an answer to this. */
+static void send_cancel(braid_client_call *call) {
+  client_ticket ticket;
+  braid_wire_put_number(client_begin(call->client, BRAID_WIRE_CANCEL, &ticket), call->ticket.id, 8);
+  (void)client_send(call->client, &ticket, NULL, 0, -1);
+  client_abandon(call->client, &ticket);
+}
+
+void client_cancel_soon(braid_client_call *call) {
+  struct pollfd poller = {.fd = call->client->file, .events = POLLOUT};
+  if (!call->read && poll(&poller, 1, 0) == 1 && poller.revents == POLLOUT) send_cancel(call);
+}
+
 void braid_client_release(braid_client_call *call) {
   if (!call) return;
   braid_client *client = call->client;
   pthread_mutex_lock(&client->lock);
   bool under_way = !call->ticket.done && client->broken == BRAID_CLIENT_OK;
   pthread_mutex_unlock(&client->lock);
-  if (under_way) { /* nobody waits for an answer to this either */
-    client_ticket ticket;
-    braid_wire_put_number(client_begin(client, BRAID_WIRE_CANCEL, &ticket), call->ticket.id, 8);
-    (void)client_send(client, &ticket, NULL, 0, -1);
-    client_abandon(client, &ticket);
-  }
+  if (under_way) send_cancel(call);
   client_abandon(client, &call->ticket);
   free(call->outputs);
   free(call->names);

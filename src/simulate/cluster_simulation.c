@@ -84,6 +84,9 @@ static void world_deinit(braid_world *world) {
   for (size_t t = 0; world->tenants && t < s->tenants_count; t++)
     braid_free(world->allocator, world->tenants[t].latencies_ns);
   for (size_t i = 0; i < world->record_count; i++) braid_free(world->allocator, world->records[i].text);
+  for (size_t i = 0; i < world->lack_count; i++) braid_free(world->allocator, world->lacks[i].text);
+  braid_free(world->allocator, world->lacks);
+  braid_free(world->allocator, world->bounds);
   braid_placing_deinit(world);
   braid_agenda_deinit(&world->agenda);
   braid_free(world->allocator, world->records);
@@ -308,7 +311,11 @@ static braid_status write_result(braid_world *world, braid_cluster_simulated **o
                                       .loaded_bytes = world->loaded_bytes,
                                       .moves = world->records,
                                       .move_count = world->record_count,
+                                      .lacks = world->lacks,
+                                      .lack_count = world->lack_count,
                                       .allocator = world->allocator};
+  world->lacks = NULL;
+  world->lack_count = 0;
   world->records = NULL;
   world->record_count = 0;
   result->tenants = braid_zalloc_array(world->allocator, s->tenants_count, sizeof *result->tenants);
@@ -329,6 +336,8 @@ void braid_cluster_simulated_destroy(braid_cluster_simulated *result) {
   for (size_t i = 0; i < result->tenant_count; i++) braid_free(result->allocator, (void *)result->tenants[i].name);
   for (size_t i = 0; i < result->node_kind_count; i++) braid_free(result->allocator, (void *)result->nodes[i].kind);
   for (size_t i = 0; i < result->move_count; i++) braid_free(result->allocator, result->moves[i].text);
+  for (size_t i = 0; i < result->lack_count; i++) braid_free(result->allocator, result->lacks[i].text);
+  braid_free(result->allocator, result->lacks);
   braid_free(result->allocator, result->tenants);
   braid_free(result->allocator, result->nodes);
   braid_free(result->allocator, result->moves);

@@ -6,7 +6,7 @@
 #include "base/vector.h"
 #include "simulate/world.h"
 
-enum { kRecords = 100000 };
+enum { kRecords = 100000, kLacks = 1000 };
 static const double kChange = 0.05; /* of a model's load, that a placement is made for, if it is more than chance */
 
 /* --- what the policy sees ------------------------------------------------------------------------------------------
@@ -126,20 +126,48 @@ static const char *name_of(const void *context, bool is_node, size_t index) {
   return text;
 }
 
-static braid_status record_move(braid_world *world, const braid_cluster_move *move) {
-  char text[512];
-  names n = {.world = world};
-  if (!world->options->moves || world->record_count == kRecords) return BRAID_OK;
-  braid_cluster_move_record *records =
-      braid_grow(world->allocator, world->records, world->record_count, &world->record_capacity, sizeof *records);
+static braid_status record_text(const braid_world *world, const char *text, braid_cluster_move_record **list,
+                                size_t *count, size_t *capacity) {
+  braid_cluster_move_record *records = braid_grow(world->allocator, *list, *count, capacity, sizeof *records);
   if (!records) return BRAID_NO_MEMORY;
-  world->records = records;
-  braid_cluster_move_text(move, name_of, &n, text, sizeof text);
+  *list = records;
   size_t bytes = strlen(text) + 1;
   char *copy = braid_alloc(world->allocator, bytes);
   if (!copy) return BRAID_NO_MEMORY;
   memcpy(copy, text, bytes);
-  records[world->record_count++] = (braid_cluster_move_record){(double)world->now_ns * 1e-9, copy};
+  records[(*count)++] = (braid_cluster_move_record){(double)world->now_ns * 1e-9, copy};
+  return BRAID_OK;
+}
+
+static braid_status record_move(braid_world *world, const braid_cluster_move *move) {
+  char text[512];
+  names n = {.world = world};
+  if (!world->options->moves || world->record_count == kRecords) return BRAID_OK;
+  braid_cluster_move_text(move, name_of, &n, text, sizeof text);
+  return record_text(world, text, &world->records, &world->record_count, &world->record_capacity);
+}
+
+/* Models that have too few places, and why, whenever that is another reason than before. */
+static braid_status record_lacks(braid_world *world, const braid_cluster_plan *plan) {
+  size_t models = world->scenario->models_count;
+  if (!world->bounds) world->bounds = braid_zalloc_array(world->allocator, models, sizeof *world->bounds);
+  if (!world->bounds) return BRAID_NO_MEMORY;
+  for (size_t m = 0; m < models && world->lack_count < kLacks; m++) {
+    const braid_cluster_bounds *now = &plan->bounds[m];
+    bool news = memcmp(&world->bounds[m], now, sizeof *now) != 0, lacks = false;
+    for (size_t i = 0; i < BRAID_CLUSTER_BOUNDS; i++) lacks |= now->nodes[i] > 0;
+    world->bounds[m] = *now;
+    if (!news || !lacks) continue;
+    char why[512], text[768], of[64] = "";
+    braid_cluster_bounds_text(now, why, sizeof why);
+    if (plan->unmet[m] > 0)
+      snprintf(of, sizeof of, ", and %.4g of %.4g requests/s have no place", plan->unmet[m],
+               world->models[m].requests_per_s);
+    snprintf(text, sizeof text, "%.80s has %zu replica%s%s%s: %s", world->scenario->models[m].name, now->replicas,
+             now->replicas == 1 ? "" : "s", now->replicas < world->models[m].least ? ", fewer than its least" : "", of,
+             why);
+    BRAID_TRY(record_text(world, text, &world->lacks, &world->lack_count, &world->lack_capacity));
+  }
   return BRAID_OK;
 }
 
@@ -231,7 +259,8 @@ braid_status braid_placing_plan(braid_world *world, bool at_once) {
   if (status == BRAID_OK) {
     world->plans++;
     world->changed = false;
-    status = take_moves(world, &plan, at_once);
+    status = record_lacks(world, &plan);
+    if (status == BRAID_OK) status = take_moves(world, &plan, at_once);
     if (status == BRAID_OK) status = make_router(world, &plan);
     if (status == BRAID_OK) status = braid_placing_go_on(world);
     braid_cluster_plan_deinit(&plan);

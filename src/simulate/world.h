@@ -115,6 +115,9 @@ typedef struct braid_world {
   double loaded_bytes;
   braid_cluster_move_record *records;
   size_t record_count, record_capacity;
+  braid_cluster_bounds *bounds; /* of each model, as they were told last */
+  braid_cluster_move_record *lacks;
+  size_t lack_count, lack_capacity;
 } braid_world;
 
 static inline const braid_world_time *braid_world_time_of(const braid_world *world, size_t kind, size_t model,

@@ -152,10 +152,12 @@ static void node_follow(braid_serve_cluster *cluster) {
     braid_cluster_candidate_key(cluster, own, sizeof own);
     pthread_mutex_lock(&cluster->lock);
     braid_cluster_roster_apply(&cluster->roster, cluster->prefix, &keys);
-    const braid_cluster_candidate *leader = braid_cluster_roster_leader(&cluster->roster);
+    const braid_cluster_candidate *leader = braid_cluster_control(cluster);
     cluster->leads = leader && cluster->lease && strcmp(leader->key, own + strlen("election/")) == 0;
     pthread_cond_broadcast(&cluster->changed);
     pthread_mutex_unlock(&cluster->lock);
+    braid_cluster_watch(cluster, braid_now_ns());
+    braid_cluster_tell(cluster);
   }
   braid_etcd_keys_free(&keys);
 }
@@ -167,7 +169,7 @@ static bool is_held(const braid_serve_cluster *cluster, const braid_cluster_orde
   for (size_t i = 0; i < order->node_count; i++) {
     const braid_cluster_member *member = braid_cluster_roster_member(&cluster->roster, order->nodes[i]);
     const braid_cluster_holding *holding = member ? braid_cluster_member_holding(member, order->model) : NULL;
-    if (holding && holding->state == BRAID_CLUSTER_READY) return true;
+    if (holding && holding->state == BRAID_CLUSTER_READY && !braid_cluster_is_silent(cluster, member)) return true;
   }
   return order->node_count == 0;
 }
@@ -231,7 +233,7 @@ static void node_obey(braid_serve_cluster *cluster) {
     settled &= is_hopeless(cluster, entry.config->name) || (order && (ours ? here : is_known(cluster, i)));
   }
   pthread_mutex_lock(&cluster->lock);
-  cluster->settled |= settled;
+  cluster->settled = (cluster->settled || settled) && !braid_cluster_is_odd(cluster);
   pthread_mutex_unlock(&cluster->lock);
 }
 
@@ -297,6 +299,7 @@ static braid_status set_names(braid_serve_cluster *cluster) {
   snprintf(cluster->node, sizeof cluster->node, "%s", config->node ? config->node : host);
   if (!cluster->node[0]) return braid_fail(BRAID_INVALID_ARGUMENT, "cluster: the node has no name");
   snprintf(cluster->prefix, sizeof cluster->prefix, "/braid/%.100s/", config->name);
+  braid_cluster_prove(cluster);
   if (getrandom(random, sizeof random, 0) != sizeof random)
     return braid_fail(BRAID_IO, "the system has no random bytes");
   braid_sha256_text(random, sizeof random, cluster->instance);
@@ -421,6 +424,7 @@ void braid_serve_cluster_destroy(braid_serve_cluster *cluster) {
   braid_free(NULL, cluster->rates);
   braid_free(NULL, cluster->files);
   braid_free(NULL, cluster->demands);
+  braid_free(NULL, cluster->ways);
   if (cluster->token) explicit_bzero(cluster->token, strlen(cluster->token));
   braid_free(NULL, cluster->token);
   pthread_mutex_destroy(&cluster->lock);

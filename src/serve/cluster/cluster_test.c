@@ -2,126 +2,9 @@
  * session has; models move when a node goes, and only then; etcd, the control node's lease and names may be lost. */
 #include <pthread.h>
 
-#include "base/clock.h"
-#include "serve/cluster/etcd_check.h"
-#include "serve/trace/trace_check.h"
-#include "serve/wire/wire_check.h"
-
 #include "client/channel.h"
-#include "serve/cluster/node.h"
-
-enum { NODES = 3, WAIT_MS = 20000 };
-
-static etcd_group group;
-static braid_server *nodes[NODES];
-
-static const char kToken[] = "a-token-of-tests";
-
-static braid_server *start_node(const char *name, const char *more) {
-  char path[128], cluster[160];
-  braid_server *server;
-  snprintf(path, sizeof path, "%s/node.yaml", folder);
-  snprintf(cluster, sizeof cluster, "etcd:%s", group.endpoints);
-  FILE *file = fopen(path, "w");
-  assert_non_null(file);
-  fprintf(file,
-          "devices:\n  - {name: cpu, threads: 1}\nmodels:\n  - {name: m1, path: " BRAID_MODELS "/lenet.cfg}\n"
-          "  - {name: m2, path: " BRAID_MODELS "/lenet.cfg}\n"
-          "cluster: {token: %s, %s}\n",
-          kToken, more);
-  fclose(file);
-  braid_server_options options = {.config = path, .port = -1, .wire_port = -1, .cluster = cluster, .node = name};
-  if (braid_server_create(&options, &server) != BRAID_OK) fail_msg("%s", braid_error_detail());
-  return server;
-}
-
-typedef bool condition(const void *context);
-
-static void await_that(condition *holds, const void *context, const char *what) {
-  int64_t until = braid_now_ns() + WAIT_MS * INT64_C(1000000);
-  while (!holds(context)) {
-    if (braid_now_ns() > until) fail_msg("within %d ms it was not so that %s", WAIT_MS, what);
-    etcd_pause(10);
-  }
-}
-
-static bool is_ready(const void *server) {
-  return braid_server_is_ready((braid_server *)server);
-}
-
-static void start_all(const char *more) {
-  static const char *const kNames[] = {"a", "b", "c"};
-  etcd_start(&group, 1);
-  for (int i = 0; i < NODES; i++) nodes[i] = start_node(kNames[i], more);
-  for (int i = 0; i < NODES; i++) await_that(is_ready, nodes[i], "a node is ready");
-}
-
-static void stop_all(void) {
-  for (int i = 0; i < NODES; i++) {
-    braid_server_destroy(nodes[i], 0);
-    nodes[i] = NULL;
-  }
-  etcd_stop(&group);
-}
-
-/* The answer to a launch at one node, of the bits that a session has. */
-static braid_client_status launch_at(braid_client *client, const char *model, int row) {
-  braid_client_tensor input = {.name = "input",
-                               .dtype = BRAID_CLIENT_F32,
-                               .rank = 4,
-                               .dims = {1, 1, 28, 28},
-                               .data = image[row],
-                               .bytes = sizeof image[row]};
-  braid_client_launch_options launch = {.model = model, .inputs = &input, .input_count = 1};
-  braid_client_call *call;
-  braid_client_status status = braid_client_launch(client, &launch, &call);
-  if (status != BRAID_CLIENT_OK) return status;
-  size_t count;
-  const braid_client_tensor *outputs = braid_client_outputs(call, &count);
-  assert_int_equal(count, 1);
-  assert_int_equal(outputs[0].bytes, sizeof expected[row]);
-  assert_memory_equal(outputs[0].data, expected[row], sizeof expected[row]);
-  braid_client_release(call);
-  return status;
-}
-
-static void expect_answers(const braid_server *server) {
-  braid_client *client = wire_connect(wire_tcp(server), NULL);
-  for (int row = 0; row < kRows; row++) {
-    if (launch_at(client, "m1", row) != BRAID_CLIENT_OK) fail_msg("m1: %s", braid_client_error());
-    if (launch_at(client, "m2", row) != BRAID_CLIENT_OK) fail_msg("m2: %s", braid_client_error());
-  }
-  braid_client_close(client);
-}
-
-static bool holds_model(const braid_server *server, const char *model) {
-  braid_serve_model *held = NULL;
-  bool holds = braid_serve_registry_acquire_local(server->registry, model, &held) == BRAID_OK;
-  braid_serve_model_release(held);
-  return holds;
-}
-
-static size_t count_holders(const char *model) {
-  size_t count = 0;
-  for (int i = 0; i < NODES; i++) count += nodes[i] && holds_model(nodes[i], model);
-  return count;
-}
-
-static bool one_holds_each(const void *context) {
-  (void)context;
-  return count_holders("m1") == 1 && count_holders("m2") == 1;
-}
-
-static bool two_hold_each(const void *context) {
-  (void)context;
-  return count_holders("m1") == 2 && count_holders("m2") == 2;
-}
-
-static int find_holder(const char *model) {
-  for (int i = 0; i < NODES; i++)
-    if (nodes[i] && holds_model(nodes[i], model)) return i;
-  return -1;
-}
+#include "serve/cluster/cluster_check.h"
+#include "serve/trace/trace_check.h"
 
 static void test_any_node_answers(void **state) {
   (void)state;
@@ -215,20 +98,21 @@ static void test_copies(void **state) {
 /* --- files ---------------------------------------------------------------------------------------------------------
  */
 static braid_server *start_with_file(const char *name, const char *path, const char *fetch) {
-  char file_name[128], cluster[160];
-  braid_server *server;
-  snprintf(file_name, sizeof file_name, "%s/node.yaml", folder);
-  snprintf(cluster, sizeof cluster, "etcd:%s", group.endpoints);
-  FILE *file = fopen(file_name, "w");
-  assert_non_null(file);
-  fprintf(file,
-          "devices:\n  - {name: cpu, threads: 1}\nmodels:\n  - {name: m1, path: %s/%s}\n"
-          "cluster: {token: %s, copies: 2%s}\n",
-          folder, path, kToken, fetch);
-  fclose(file);
-  braid_server_options options = {.config = file_name, .port = -1, .wire_port = -1, .cluster = cluster, .node = name};
-  if (braid_server_create(&options, &server) != BRAID_OK) fail_msg("%s", braid_error_detail());
-  return server;
+  char models[200], more[80];
+  snprintf(models, sizeof models, "  - {name: m1, path: %s/%s}\n", folder, path);
+  snprintf(more, sizeof more, "copies: 2%s", fetch);
+  return start_node_of(name, put_node(models, kToken, more, ""));
+}
+
+static bool both_say_why(const void *text) {
+  bool both = true;
+  for (int i = 0; i < 2; i++) {
+    serve_answer answer = serve_ask(nodes[i], "POST", "/v2/repository/index", "", "{}", 2);
+    const char *first = answer.status == 200 ? strstr(answer.body, text) : NULL;
+    both &= first && strstr(first + 1, text);
+    free(answer.body);
+  }
+  return both;
 }
 
 /* What asking for a model's file comes to. */
@@ -267,6 +151,8 @@ static void test_files_travel(void **state) {
   await_that(is_ready, little, "a node that may fetch little is ready");
   snprintf(command, sizeof command, "cp %s/here.cfg %s/kept.cfg; echo '# more' >>%s/here.cfg", folder, folder, folder);
   assert_int_equal(system(command), 0);
+  snprintf(command, sizeof command, "touch %s/there.cfg.tmp-1.0 %s/nowhere.cfg.tmp-1.0", folder, folder);
+  assert_int_equal(system(command), 0);
   nodes[1] = start_with_file("b", "there.cfg", ", fetch_max_bytes: 1000000");
   etcd_pause(2500);
   assert_false(holds_model(nodes[1], "m1"));
@@ -275,6 +161,8 @@ static void test_files_travel(void **state) {
   await_that(holds_m1, nodes[1], "the second node has fetched the file and loaded the model");
   snprintf(command, sizeof command, "cmp %s/here.cfg %s/there.cfg", folder, folder);
   assert_int_equal(system(command), 0);
+  snprintf(command, sizeof command, "test ! -e %s/there.cfg.tmp-1.0 && test -e %s/nowhere.cfg.tmp-1.0", folder, folder);
+  assert_int_equal(system(command), 0); /* what was fetched in part is gone; what none of its writes is not */
   assert_false(holds_model(nodes[2], "m1") || holds_model(little, "m1"));
   braid_client *client = wire_connect(wire_tcp(nodes[1]), NULL);
   for (int row = 0; row < kRows; row++) assert_int_equal(launch_at(client, "m1", row), BRAID_CLIENT_OK);
@@ -287,32 +175,86 @@ static void test_files_travel(void **state) {
   stop_all();
 }
 
+/* Why nobody holds a model is said by any node: what each of them says, whatever bytes there are in it. */
+static void test_why_nobody(void **state) {
+  (void)state;
+  char models[400];
+  const char *kWhy = "no node can hold it: ";
+  etcd_start(&group, 1);
+  snprintf(models, sizeof models,
+           "  - {name: m1, path: " BRAID_MODELS "/lenet.cfg}\n  - {name: gone, path: %s/gone.cfg}\n"
+           "  - {name: none, path: %s/broken.cfg}\n",
+           folder, folder);
+  char path[128];
+  snprintf(path, sizeof path, "%s/broken.cfg", folder);
+  FILE *file = fopen(path, "w");
+  assert_non_null(file);
+  fputs("[net]\n\xff\xfe\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\n", file);
+  fclose(file);
+  nodes[0] = start_node_of("a", put_node(models, kToken, "copies: 1", ""));
+  nodes[1] = start_node_of("b", put_node(models, kToken, "copies: 1", ""));
+  for (int i = 0; i < 2; i++) await_that(is_ready, nodes[i], "a node is ready");
+  await_that(both_say_why, kWhy, "each says of both models why no node can hold them");
+  serve_expect(nodes[0], "POST", "/v2/repository/index", "", "{}", 200, "b: its file is not there");
+  serve_expect(nodes[1], "POST", "/v2/repository/index", "", "{}", 200, "a: its file is not there");
+  serve_expect(nodes[1], "POST", "/v2/models/none/infer", "", "{\"inputs\":[]}", 503, kWhy);
+  braid_client *client = wire_connect(wire_tcp(nodes[0]), NULL);
+  braid_client_model *listed;
+  size_t count;
+  assert_int_equal(braid_client_models(client, "none", &listed, &count), BRAID_CLIENT_OK);
+  assert_int_equal(count, 1);
+  assert_non_null(strstr(listed->reason, "b: "));
+  free(listed);
+  braid_client_close(client);
+  stop_all();
+}
+
+static bool one_holds_m1(const void *context) {
+  (void)context;
+  return count_holders("m1") == 1;
+}
+
+static void start_with_watts(const double *run_watts, const char *top) {
+  static const char *const kNames[] = {"a", "b"};
+  etcd_start(&group, 1);
+  for (int i = 0; i < 2; i++) {
+    char path[128];
+    snprintf(path, sizeof path, "%s/watts%d.yaml", folder, i);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fprintf(file,
+            "devices:\n  - {name: cpu, threads: 1, instances: 4, idle_watts: 20, run_watts: %g}\nmodels:\n%s"
+            "cluster: {token: %s, copies: 1}\n%s",
+            run_watts[i], kModels, kToken, top);
+    fclose(file);
+    nodes[i] = start_node_of(kNames[i], path);
+  }
+  for (int i = 0; i < 2; i++) await_that(is_ready, nodes[i], "a node is ready");
+  await_that(one_holds_m1, NULL, "one node holds m1");
+}
+
+/* The node that would have a model has it not where it takes more power than the other. */
+static void test_power(void **state) {
+  (void)state;
+  double watts[2] = {10, 10};
+  start_with_watts(watts, "");
+  int usual = find_holder("m1");
+  stop_all();
+  watts[usual] = 100;
+  start_with_watts(watts, "power_cap_watts: 230\n");
+  assert_int_equal(find_holder("m1"), !usual);
+  pthread_mutex_lock(&nodes[0]->cluster->lock);
+  const braid_cluster_member *dear = braid_cluster_roster_member(&nodes[0]->cluster->roster, usual ? "b" : "a");
+  assert_true(dear && dear->idle_watts == 20 && dear->busy_watts == 220 &&
+              dear->instances == 2); /* two under the cap */
+  const braid_cluster_member *other = braid_cluster_roster_member(&nodes[0]->cluster->roster, usual ? "a" : "b");
+  assert_true(other && other->busy_watts == 60 && other->instances == 4);
+  pthread_mutex_unlock(&nodes[0]->cluster->lock);
+  stop_all();
+}
+
 /* --- bad weather ---------------------------------------------------------------------------------------------------
  */
-static bool is_registered(const void *server) {
-  braid_serve_cluster *cluster = ((const braid_server *)server)->cluster;
-  pthread_mutex_lock(&cluster->lock);
-  bool registered = braid_cluster_is_registered(cluster) && !cluster->trouble[0];
-  pthread_mutex_unlock(&cluster->lock);
-  return registered;
-}
-
-static bool is_lost(const void *server) {
-  braid_serve_cluster *cluster = ((const braid_server *)server)->cluster;
-  pthread_mutex_lock(&cluster->lock);
-  bool lost = !braid_cluster_is_registered(cluster) && cluster->trouble[0];
-  pthread_mutex_unlock(&cluster->lock);
-  return lost;
-}
-
-static bool leads(const void *server) {
-  braid_serve_cluster *cluster = ((const braid_server *)server)->cluster;
-  pthread_mutex_lock(&cluster->lock);
-  bool does = cluster->leads && braid_cluster_is_registered(cluster);
-  pthread_mutex_unlock(&cluster->lock);
-  return does;
-}
-
 static void test_etcd_lost(void **state) {
   (void)state;
   start_all("copies: 1");
@@ -330,17 +272,6 @@ static void test_etcd_lost(void **state) {
   assert_int_equal(find_holder("m1"), holder); /* and nothing has moved */
   for (int i = 0; i < NODES; i++) expect_answers(nodes[i]);
   stop_all();
-}
-
-static int find_leader(void) {
-  for (int i = 0; i < NODES; i++)
-    if (leads(nodes[i])) return i;
-  return -1;
-}
-
-static bool somebody_leads(const void *context) {
-  int leader = find_leader();
-  return leader >= 0 && leader != *(const int *)context;
 }
 
 static bool is_repaired(const void *context) {
@@ -364,12 +295,13 @@ static void test_leader_lost(void **state) {
   assert_int_equal(braid_etcd_create(&(braid_etcd_options){.endpoints = group.endpoints}, &etcd), BRAID_OK);
   braid_serve_cluster *cluster = nodes[leader]->cluster;
   pthread_mutex_lock(&cluster->lock);
-  int64_t lease = cluster->lease, revision = braid_cluster_roster_leader(&cluster->roster)->revision;
+  int64_t lease = cluster->lease, revision = braid_cluster_control(cluster)->revision;
   pthread_mutex_unlock(&cluster->lock);
   char key[128];
   snprintf(key, sizeof key, "/braid/default/election/%llx", (unsigned long long)lease);
   braid_etcd_compare fence = {.key = key, .revision = revision};
-  braid_etcd_op op = {.key = "/braid/default/orders/m1", .value = "{\"nodes\":[],\"reason\":\"of yesterday\"}"};
+  braid_etcd_op op = {.key = "/braid/default/orders/m1",
+                      .value = "{\"nodes\":[],\"reason\":\"of yesterday\",\"sha256\":\"\"}"};
   assert_int_equal(braid_etcd_revoke(etcd, lease), BRAID_OK);
   bool done;
   assert_int_equal(braid_etcd_transact(etcd, &fence, 1, &op, 1, &done, NULL), BRAID_OK);
@@ -610,6 +542,7 @@ int main(void) {
       cmocka_unit_test(test_configuration), cmocka_unit_test(test_any_node_answers),
       cmocka_unit_test(test_trace),         cmocka_unit_test(test_moves),
       cmocka_unit_test(test_copies),        cmocka_unit_test(test_files_travel),
+      cmocka_unit_test(test_why_nobody),    cmocka_unit_test(test_power),
       cmocka_unit_test(test_etcd_lost),     cmocka_unit_test(test_leader_lost),
       cmocka_unit_test(test_partition),     cmocka_unit_test(test_peers),
       cmocka_unit_test(test_same_name),     cmocka_unit_test(test_under_load),

@@ -60,9 +60,8 @@ static bool find_source(braid_serve_cluster *cluster, const char *model, char *a
   pthread_mutex_lock(&cluster->lock);
   for (size_t i = 0; i < cluster->roster.member_count && !found; i++) {
     const braid_cluster_member *member = &cluster->roster.members[i];
-    const braid_cluster_holding *holding = braid_cluster_member_holding(member, model);
-    found = holding && holding->sum[0] && strcmp(member->name, cluster->node) != 0 &&
-            !braid_cluster_is_down(cluster, member->address, braid_now_ns());
+    const braid_cluster_holding *holding = braid_cluster_offer(cluster, member, model);
+    found = holding && holding->sum[0] && !braid_cluster_is_down(cluster, member->address, braid_now_ns());
     if (!found) continue;
     snprintf(address, BRAID_CLUSTER_PLACE, "%s", member->address);
     memcpy(sum, holding->sum, sizeof holding->sum);
@@ -201,8 +200,22 @@ static void fetch_model(braid_serve_cluster *cluster, size_t index) {
                   (double)(braid_now_ns() - began_ns) * 1e-9);
 }
 
+/* What a daemon that was killed had fetched in part. */
+static void remove_leftovers(braid_serve_cluster *cluster) {
+  const braid_serve_config *config = cluster->server->config;
+  size_t removed = 0;
+  for (size_t i = 0; cluster->config->fetch_max_bytes && i < config->models_count; i++) {
+    removed += braid_writer_clean(config->models[i].path);
+    if (config->models[i].weights) removed += braid_writer_clean(config->models[i].weights);
+  }
+  if (removed)
+    braid_log_write(cluster->server->log, BRAID_LOG_INFO,
+                    "the cluster: %zu files removed that a daemon that was killed had fetched in part", removed);
+}
+
 void *braid_cluster_fetcher_main(void *context) {
   braid_serve_cluster *cluster = context;
+  remove_leftovers(cluster);
   struct timespec until;
   while (!__atomic_load_n(&cluster->ending, __ATOMIC_ACQUIRE)) {
     for (size_t i = 0; i < cluster->server->config->models_count; i++) {

@@ -1,5 +1,5 @@
-/* Requests for models of others, on their way to them: to the node with the least to do, and where that one is lost
- * before its answer, to the next. Inference may be run twice; its answer is given once. */
+/* Requests for models of others, on their way to them, and where a node is lost before its answer, to the next.
+ * Inference may be run twice; its answer is given once. */
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -9,7 +9,7 @@
 #include "serve/cluster/node.h"
 #include "serve/wire/wire.h"
 
-enum { LOOK_MS = 20, REFUSED = 16, OVERTIME_MS = 200 };
+enum { LOOK_MS = 20, OVERTIME_MS = 200 };
 static const int64_t kMs = 1000000;
 
 /* A request, and what has been tried. */
@@ -17,10 +17,11 @@ typedef struct journey {
   braid_serve_cluster *cluster;
   braid_serve_request *request;
   int64_t wait_until_ns; /* for a node that holds it */
-  char refused[REFUSED][BRAID_CLUSTER_PLACE];
-  size_t refused_count;
-  char address[BRAID_CLUSTER_PLACE], node[BRAID_CLUSTER_NAME]; /* where it goes */
-  char last[BRAID_SERVE_DETAIL];                               /* why the last one did not answer */
+  cluster_refusals refusals;
+  cluster_errand errand; /* where it goes */
+  char node[BRAID_CLUSTER_NAME];
+  char last[BRAID_SERVE_DETAIL]; /* why the last one did not answer */
+  int64_t there_ns;              /* that its answer says that it waited and ran there; -1: none has come */
   bool sent;
 } journey;
 
@@ -37,55 +38,19 @@ static bool is_ending(const braid_serve_cluster *cluster) {
 
 /* --- who gets it ---------------------------------------------------------------------------------------------------
  */
-static bool is_refused(const journey *j, const char *address) {
-  for (size_t i = 0; i < j->refused_count; i++)
-    if (strcmp(j->refused[i], address) == 0) return true;
-  return false;
-}
-
-static int users_of(const braid_serve_cluster *cluster, const char *address) {
-  int users = 0;
-  for (const cluster_link *link = cluster->links; link; link = link->next)
-    if (!link->broken && strcmp(link->address, address) == 0) users += link->users;
-  return users;
-}
-
-/* Whether it has written nothing of itself while we have: it hangs, or its network is gone, and its lease will tell. */
-static bool is_silent(const braid_serve_cluster *cluster, const braid_cluster_member *member) {
-  const braid_cluster_member *self = braid_cluster_roster_member(&cluster->roster, cluster->node);
-  return self && member->seen_ns < self->seen_ns - BRAID_CLUSTER_SILENT_MS * kMs;
-}
-
-/* The node that holds the model and has the least to do for each of its instances; silent ones last. The lock is held.
- */
 static const braid_cluster_member *find_best(const journey *j) {
-  const braid_serve_cluster *cluster = j->cluster;
-  const char *model = j->request->model->config->name;
-  const braid_cluster_member *best = NULL;
-  double least = 0;
-  int64_t now = braid_now_ns();
-  for (size_t i = 0; i < cluster->roster.member_count; i++) {
-    const braid_cluster_member *member = &cluster->roster.members[i];
-    const braid_cluster_holding *holding = braid_cluster_member_holding(member, model);
-    if (!holding || holding->state != BRAID_CLUSTER_READY || strcmp(member->name, cluster->node) == 0 ||
-        is_refused(j, member->address) || braid_cluster_is_down(cluster, member->address, now))
-      continue;
-    double load = (double)(member->waiting + users_of(cluster, member->address)) / (double)member->instances;
-    if (is_silent(cluster, member)) load += 1e12;
-    if (best && load >= least) continue;
-    best = member;
-    least = load;
-  }
-  return best;
+  return braid_cluster_choose_node(j->cluster, j->request->model->config->name, &j->refusals);
 }
 
+/* Chooses a node, and is on the way there then. */
 static bool journey_choose(journey *j) {
   braid_serve_cluster *cluster = j->cluster;
   pthread_mutex_lock(&cluster->lock);
   const braid_cluster_member *best = find_best(j);
   if (best) {
-    snprintf(j->address, sizeof j->address, "%s", best->address);
+    snprintf(j->errand.address, sizeof j->errand.address, "%s", best->address);
     snprintf(j->node, sizeof j->node, "%s", best->name);
+    braid_cluster_errand_begin(cluster, &j->errand);
   }
   pthread_mutex_unlock(&cluster->lock);
   return best;
@@ -96,10 +61,10 @@ static bool journey_choose(journey *j) {
 static bool is_there(const journey *j) {
   pthread_mutex_lock(&j->cluster->lock);
   const braid_cluster_member *member = braid_cluster_roster_member(&j->cluster->roster, j->node), *best;
-  bool there = member && strcmp(member->address, j->address) == 0;
-  if (there && is_silent(j->cluster, member)) {
+  bool there = member && strcmp(member->address, j->errand.address) == 0;
+  if (there && braid_cluster_is_silent(j->cluster, member)) {
     best = find_best(j);
-    there = !best || best == member || is_silent(j->cluster, best);
+    there = !best || best == member || braid_cluster_is_silent(j->cluster, best);
   }
   pthread_mutex_unlock(&j->cluster->lock);
   return there;
@@ -152,6 +117,7 @@ static void take_answer(journey *j, const braid_client_call *call) {
   if (!whole) braid_serve_refuse(request, BRAID_SERVE_FAILED, "the other node's answer lacks outputs");
   for (size_t i = 0; i < count && whole; i++) whole = take_output(request, &outputs[i]);
   if (!whole) return;
+  j->there_ns = (int64_t)(times.waited_ns + times.ran_ns);
   request->verdict = BRAID_SERVE_DONE;
   request->batch = times.batch < INT32_MAX ? (int64_t)times.batch : 0;
   request->why = (braid_serve_why){.waiting = 1, .together = 1, .rows = request->batch, .device = "another node"};
@@ -277,7 +243,8 @@ static result journey_send(journey *j) {
   braid_serve_cluster *cluster = j->cluster;
   bool broken = false;
   result r = ELSEWHERE;
-  cluster_link *link = braid_cluster_link(cluster, j->address, j->request->tenant);
+  j->there_ns = -1;
+  cluster_link *link = braid_cluster_link(cluster, j->errand.address, j->request->tenant);
   if (link) {
     r = journey_launch(j, link, &broken);
     braid_cluster_unlink(cluster, link, broken);
@@ -285,9 +252,13 @@ static result journey_send(journey *j) {
     broken = true;
     snprintf(j->last, sizeof j->last, "node %.100s: %.380s", j->node, braid_client_error());
   }
+  pthread_mutex_lock(&cluster->lock);
+  braid_cluster_errand_end(cluster, &j->errand, j->there_ns);
+  pthread_mutex_unlock(&cluster->lock);
   if (r == ENDED) return r;
-  if (broken) braid_cluster_set_down(cluster, j->address);
-  if (j->refused_count < REFUSED) snprintf(j->refused[j->refused_count++], BRAID_CLUSTER_PLACE, "%s", j->address);
+  if (broken) braid_cluster_set_down(cluster, j->errand.address);
+  if (j->refusals.count < BRAID_CLUSTER_COPIES)
+    memcpy(j->refusals.addresses[j->refusals.count++], j->errand.address, sizeof j->errand.address);
   pthread_mutex_lock(&cluster->lock);
   cluster->counters.retried++;
   pthread_mutex_unlock(&cluster->lock);
@@ -376,7 +347,7 @@ static void journey_make(braid_serve_cluster *cluster, braid_serve_request *requ
                          j.last[0] ? j.last : "none holds the model");
       break;
     }
-    j.refused_count = 0; /* all have refused: once more, after a moment */
+    j.refusals.count = 0; /* all have refused: once more, after a moment */
     pause_for(cluster, LOOK_MS);
   }
   pthread_mutex_lock(&cluster->lock);

@@ -3,9 +3,12 @@
  *   cluster.c    its life; the keeper's thread, which alone speaks to etcd
  *   publish.c    what it says of itself
  *   leader.c     what the control node orders
+ *   trust.c      who has another token, or other files
+ *   silence.c    who writes nothing of itself any more, and who is the control node then
  *   peers.c      connections to other daemons, and models that stand for theirs
  *   fetch.c      files of models that are not here
  *   fetch_file.c one of them, by UCX or by Braid's protocol
+ *   routes.c     to whom
  *   forward.c    requests on their way to others
  *   report.c     what it tells of all this
  *
@@ -24,14 +27,19 @@
 #include "serve/server.h"
 
 enum {
-  BRAID_CLUSTER_TTL_S = 2,        /* of leases; etcd's least with its own settings */
-  BRAID_CLUSTER_RENEW_MS = 500,   /* between renewals */
-  BRAID_CLUSTER_PUBLISH_MS = 500, /* between what nodes write of themselves, */
-  BRAID_CLUSTER_SILENT_MS = 1500, /* and without which for so long they are asked only if there is no other */
+  BRAID_CLUSTER_TTL_S = 2,           /* of leases; etcd's least with its own settings */
+  BRAID_CLUSTER_RENEW_MS = 500,      /* between renewals */
+  BRAID_CLUSTER_PUBLISH_MS = 500,    /* between what nodes write of themselves, */
+  BRAID_CLUSTER_SILENT_MS = 1500,    /* and without which for so long they are asked only if there is no other, */
+  BRAID_CLUSTER_MISTRUST_MS = 10000, /* and given nothing new for so long after that */
+  BRAID_CLUSTER_MOST_SILENT = 16,    /* nodes that the control node gives up at a time */
   BRAID_CLUSTER_TICK_MS = 50,
   BRAID_CLUSTER_WORKERS = 32,    /* requests on their way at a time */
   BRAID_CLUSTER_SETTLE_MS = 1000 /* a control node waits so long for others before it places what is new */
 };
+
+#define BRAID_CLUSTER_ODD                                                                                              \
+  "this node's token is not that of most nodes: they refuse it, and it gets no orders; all nodes take the same token"
 
 /* A connection to another daemon, for one tenant; shared by all that send there. */
 typedef struct cluster_link {
@@ -49,6 +57,25 @@ typedef struct cluster_down {
   int64_t until_ns;
 } cluster_down;
 
+/* A request that is with another node. */
+typedef struct cluster_errand {
+  struct cluster_errand *next;
+  char address[BRAID_CLUSTER_PLACE];
+  int64_t sent_ns;
+} cluster_errand;
+
+/* How long answers from an address took beyond their time there. */
+typedef struct cluster_way {
+  char address[BRAID_CLUSTER_PLACE];
+  double seconds;
+} cluster_way;
+
+/* Addresses that are not asked. */
+typedef struct cluster_refusals {
+  char addresses[BRAID_CLUSTER_COPIES][BRAID_CLUSTER_PLACE];
+  size_t count;
+} cluster_refusals;
+
 /* What is measured of a model here. */
 typedef struct cluster_rate {
   uint64_t done;
@@ -62,6 +89,12 @@ typedef struct cluster_demand {
   char model[BRAID_CLUSTER_NAME];
   double requests_per_s;
 } cluster_demand;
+
+/* A node that was silent. */
+typedef struct cluster_suspect {
+  char node[BRAID_CLUSTER_NAME];
+  int64_t until_ns; /* it is given nothing new; 0: nobody */
+} cluster_suspect;
 
 /* A model's files. */
 typedef struct cluster_files {
@@ -83,7 +116,7 @@ struct braid_serve_cluster {
   braid_server *server;
   const braid_serve_cluster_config *config;
   char node[BRAID_CLUSTER_NAME], address[BRAID_CLUSTER_PLACE], prefix[BRAID_CLUSTER_NAME + 16], instance[33];
-  char *token;
+  char *token, proof[BRAID_SHA256_HEX + 1];
   braid_thread keeper, describer, fetcher;
   bool keeps, describes, fetching; /* the threads are there */
   int stop;                        /* atomic: the keeper leaves, then ends */
@@ -106,6 +139,8 @@ struct braid_serve_cluster {
   cluster_rate *rates; /* of the configuration's models */
   cluster_demand *demands;
   size_t demand_count, demand_room;
+  cluster_suspect suspects[BRAID_CLUSTER_MOST_SILENT];
+  uint64_t differences; /* between nodes, that were told; 0: none */
   /* --- with the lock --- */
   pthread_mutex_t lock;
   pthread_cond_t changed;
@@ -120,6 +155,9 @@ struct braid_serve_cluster {
   cluster_link *links;
   cluster_down downs[64];
   size_t down_next;
+  cluster_errand *errands;
+  cluster_way *ways;
+  size_t way_count, way_room;
   braid_serve_request *queue, **queue_end;
   size_t queued, workers, idle;
   size_t worker_count;
@@ -145,6 +183,31 @@ void braid_cluster_find_files(braid_serve_cluster *cluster);
 /* Where this daemon is the control node: decides, and writes what changes. */
 void braid_cluster_lead(braid_serve_cluster *cluster, int64_t now_ns);
 
+/* --- trust.c: the lock is held, or it is the keeper that asks --- */
+/* Makes the proof of our token that others compare: the token's HMAC of the cluster's name. */
+void braid_cluster_prove(braid_serve_cluster *cluster);
+/* Whether the node's token is another than most nodes'; whether ours is. */
+bool braid_cluster_is_apart(const braid_serve_cluster *cluster, const braid_cluster_member *member);
+bool braid_cluster_is_odd(const braid_serve_cluster *cluster);
+/* What another node has of a model that we may take from it; NULL: nothing, or it is not one of us or has other files.
+ */
+const braid_cluster_holding *braid_cluster_offer(const braid_serve_cluster *cluster, const braid_cluster_member *member,
+                                                 const char *model);
+/* The keeper's: writes what differs into the log, once. */
+void braid_cluster_tell(braid_serve_cluster *cluster);
+
+/* --- silence.c: the lock is held, or it is the keeper that asks --- */
+/* Whether it has written nothing of itself for a while, as we have. */
+bool braid_cluster_is_silent(const braid_serve_cluster *cluster, const braid_cluster_member *member);
+/* Whether the control node places its models elsewhere before its lease is over: it is silent, and most are not. */
+bool braid_cluster_is_given_up(const braid_serve_cluster *cluster, const braid_cluster_member *member);
+/* The control node: the oldest candidate whose node is not given up; NULL: there is none. */
+const braid_cluster_candidate *braid_cluster_control(const braid_serve_cluster *cluster);
+/* The keeper's, now and then: remembers who was silent. */
+void braid_cluster_watch(braid_serve_cluster *cluster, int64_t now_ns);
+/* The keeper's: whether it was silent a while ago. */
+bool braid_cluster_is_suspect(const braid_serve_cluster *cluster, const char *node, int64_t now_ns);
+
 /* --- peers.c --- */
 /* A connection for the tenant; NULL, with the client's sentence: there is none. */
 cluster_link *braid_cluster_link(braid_serve_cluster *cluster, const char *address, const braid_serve_tenant *tenant);
@@ -159,6 +222,16 @@ void braid_cluster_set_down(braid_serve_cluster *cluster, const char *address);
 
 /* --- fetch.c --- */
 void *braid_cluster_fetcher_main(void *cluster);
+
+/* --- routes.c: the lock is held --- */
+/* The node that answers a request for the model first, as it is expected; silent ones only if there is no other. NULL:
+ * there is none. */
+const braid_cluster_member *braid_cluster_choose_node(const braid_serve_cluster *cluster, const char *model,
+                                                      const cluster_refusals *refusals);
+/* A request goes to errand->address now, and is with us again; there_ns: that it waited and ran there, -1: it has no
+ * answer. The errand is the caller's. */
+void braid_cluster_errand_begin(braid_serve_cluster *cluster, cluster_errand *errand);
+void braid_cluster_errand_end(braid_serve_cluster *cluster, const cluster_errand *errand, int64_t there_ns);
 
 /* --- forward.c --- */
 /* The scheduler's: takes a request for a model of others. */

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/sha256.h"
+#include "client/channel.h"
 #include "serve/cluster/node.h"
 #include "serve/wire/wire.h"
 
@@ -93,6 +94,7 @@ cluster_link *braid_cluster_link(braid_serve_cluster *cluster, const char *addre
 void braid_cluster_unlink(braid_serve_cluster *cluster, cluster_link *link, bool broken) {
   pthread_mutex_lock(&cluster->lock);
   link->broken |= broken;
+  if (broken) client_break(link->client, "the node does not answer any more"); /* nor is a farewell waited for */
   bool last = --link->users == 0 && link->broken;
   if (last) {
     cluster_link **at = &cluster->links;
@@ -114,15 +116,28 @@ void braid_cluster_close_links(braid_serve_cluster *cluster) {
   }
 }
 
-/* Connections that nobody uses to addresses where no node is any more. */
-static void drop_idle(braid_serve_cluster *cluster) {
+/* Whether what is sent there has a chance: a node is there, which the control node has not given up. The lock is held.
+ */
+static bool link_is_known(const braid_serve_cluster *cluster, const cluster_link *link) {
+  const braid_cluster_roster *roster = &cluster->roster;
+  const braid_cluster_member *member = NULL;
+  for (size_t i = 0; i < roster->member_count && !member; i++)
+    if (strcmp(roster->members[i].address, link->address) == 0) member = &roster->members[i];
+  if (!member || !braid_cluster_is_silent(cluster, member)) return member;
+  for (size_t i = 0; i < roster->order_count; i++)
+    if (braid_cluster_order_names(&roster->orders[i], member->name)) return true;
+  return false;
+}
+
+/* Connections to addresses where no node is any more: whoever still sends there goes on to another node at once. */
+static void drop_lost(braid_serve_cluster *cluster) {
   cluster_link *dropped = NULL;
   pthread_mutex_lock(&cluster->lock);
   for (cluster_link **at = &cluster->links; *at;) {
     cluster_link *link = *at;
-    bool known = false;
-    for (size_t i = 0; i < cluster->roster.member_count && !known; i++)
-      known = strcmp(cluster->roster.members[i].address, link->address) == 0;
+    bool known = link_is_known(cluster, link);
+    if (!known) client_break(link->client, "its node is not there any more");
+    link->broken |= !known;
     if (known || link->users) {
       at = &link->next;
       continue;
@@ -206,8 +221,8 @@ static void set_remote(braid_serve_cluster *cluster, size_t index, braid_serve_m
 static const braid_cluster_member *find_holder(const braid_serve_cluster *cluster, const char *model) {
   for (size_t i = 0; i < cluster->roster.member_count; i++) {
     const braid_cluster_member *member = &cluster->roster.members[i];
-    const braid_cluster_holding *holding = braid_cluster_member_holding(member, model);
-    if (holding && holding->state == BRAID_CLUSTER_READY && strcmp(member->name, cluster->node) != 0 &&
+    const braid_cluster_holding *holding = braid_cluster_offer(cluster, member, model);
+    if (holding && holding->state == BRAID_CLUSTER_READY &&
         !braid_cluster_is_down(cluster, member->address, braid_now_ns()))
       return member;
   }
@@ -268,7 +283,7 @@ void *braid_cluster_describer_main(void *context) {
   struct timespec until;
   while (!__atomic_load_n(&cluster->ending, __ATOMIC_ACQUIRE)) {
     for (size_t i = 0; i < cluster->server->config->models_count; i++) describe_model(cluster, i);
-    drop_idle(cluster);
+    drop_lost(cluster);
     braid_bulk_senders_look(cluster->senders);
     clock_gettime(CLOCK_MONOTONIC, &until);
     until.tv_nsec += BRAID_CLUSTER_TICK_MS * 1000000L;
@@ -287,13 +302,55 @@ static size_t name_holders(const braid_serve_cluster *cluster, const char *name,
   size_t count = 0, used = 0;
   for (size_t i = 0; i < cluster->roster.member_count; i++) {
     const braid_cluster_member *member = &cluster->roster.members[i];
-    const braid_cluster_holding *holding = braid_cluster_member_holding(member, name);
-    if (!holding || holding->state != BRAID_CLUSTER_READY || strcmp(member->name, cluster->node) == 0) continue;
+    const braid_cluster_holding *holding = braid_cluster_offer(cluster, member, name);
+    if (!holding || holding->state != BRAID_CLUSTER_READY) continue;
     if (used + BRAID_CLUSTER_NAME + 2 < BRAID_SERVE_DETAIL)
       used += (size_t)snprintf(note + used, BRAID_SERVE_DETAIL - used, "%s%s", count ? ", " : "held by ", member->name);
     count++;
   }
   return count;
+}
+
+/* "a: its file is not there; b: ...", of nodes that cannot hold it; returns how many could. */
+static size_t name_reasons(const braid_serve_cluster *cluster, const char *name, char *text, size_t room) {
+  size_t able = 0, used = 0;
+  *text = '\0';
+  for (size_t i = 0; i < cluster->roster.member_count; i++) {
+    const braid_cluster_member *member = &cluster->roster.members[i];
+    const braid_cluster_holding *holding = braid_cluster_member_holding(member, name);
+    const char *why = braid_cluster_is_apart(cluster, member)  ? "its token is another"
+                      : !holding                               ? "its configuration does not name it"
+                      : holding->state == BRAID_CLUSTER_UNABLE ? holding->reason
+                      : braid_cluster_roster_differs(&cluster->roster, holding)
+                          ? "its files are others than the cluster's"
+                          : NULL;
+    able += !why;
+    if (why && used < room)
+      used += (size_t)snprintf(text + used, room - used, "%s%s: %s", used ? "; " : "", member->name, why);
+  }
+  return able;
+}
+
+/* Why nobody holds it. */
+static void explain_nobody(const braid_serve_cluster *cluster, const char *name, bool waits, char *note) {
+  const braid_cluster_order *order = braid_cluster_roster_order(&cluster->roster, name);
+  bool ours = order && braid_cluster_order_names(order, cluster->node);
+  char reasons[BRAID_SERVE_DETAIL];
+  size_t able = name_reasons(cluster, name, reasons, sizeof reasons);
+  const char *also = reasons[0] ? "; " : "";
+  if (braid_cluster_is_odd(cluster))
+    snprintf(note, BRAID_SERVE_DETAIL, "%s", BRAID_CLUSTER_ODD);
+  else if (!cluster->roster.revision)
+    snprintf(note, BRAID_SERVE_DETAIL, "nothing is known of the cluster yet: %.400s", cluster->trouble);
+  else if (!able && cluster->roster.member_count)
+    snprintf(note, BRAID_SERVE_DETAIL, "no node can hold it: %.480s", reasons);
+  else if (order && !order->node_count)
+    snprintf(note, BRAID_SERVE_DETAIL, "no node is to hold it: %.240s%s%.240s", order->reason, also, reasons);
+  else if (waits)
+    snprintf(note, BRAID_SERVE_DETAIL, "no node holds it at the moment; requests wait for one%s%.420s", also, reasons);
+  else if (!ours)
+    snprintf(note, BRAID_SERVE_DETAIL, "%s%s%.420s",
+             order ? "the nodes that are to hold it load it" : "no node holds it yet", also, reasons);
 }
 
 braid_serve_model *braid_cluster_find_elsewhere(void *context, const char *name, char *note) {
@@ -302,16 +359,8 @@ braid_serve_model *braid_cluster_find_elsewhere(void *context, const char *name,
   *note = '\0';
   pthread_mutex_lock(&cluster->lock);
   braid_serve_model *model = cluster->remotes[index];
-  const braid_cluster_order *order = braid_cluster_roster_order(&cluster->roster, name);
-  bool ours = order && braid_cluster_order_names(order, cluster->node);
-  size_t holders = name_holders(cluster, name, note);
   if (model) braid_serve_model_retain(model);
-  if (!holders && model)
-    snprintf(note, BRAID_SERVE_DETAIL, "no node holds it at the moment; requests wait for one");
-  else if (!holders && !ours && cluster->roster.revision)
-    snprintf(note, BRAID_SERVE_DETAIL, order ? "the nodes that are to hold it load it" : "no node holds it yet");
-  else if (!holders && !cluster->roster.revision)
-    snprintf(note, BRAID_SERVE_DETAIL, "nothing is known of the cluster yet: %.400s", cluster->trouble);
+  if (!name_holders(cluster, name, note)) explain_nobody(cluster, name, model, note);
   pthread_mutex_unlock(&cluster->lock);
   return model;
 }

@@ -166,4 +166,21 @@ static inline void place(const braid_cluster_problem *problem, braid_cluster_pla
   if (status != BRAID_OK) fail_msg("%s: %s", braid_status_text(status), braid_error_detail());
 }
 
+/* Each node stands at one bound of a model that lacks something, and at none of another's. */
+static inline void check_bounds(const braid_cluster_problem *p, const braid_cluster_plan *plan) {
+  for (size_t m = 0; m < p->model_count; m++) {
+    const braid_cluster_bounds *bounds = &plan->bounds[m];
+    size_t sum = 0, replicas = 0, dead = 0;
+    for (size_t i = 0; i < BRAID_CLUSTER_BOUNDS; i++) sum += bounds->nodes[i];
+    for (size_t i = 0; i < plan->replica_count; i++) replicas += plan->replicas[i].model == m;
+    for (size_t i = 0; i < p->node_count; i++) dead += !p->nodes[i].alive;
+    bool lacks = plan->unmet[m] > 0 || replicas < p->models[m].least;
+    assert_int_equal(sum, lacks ? p->node_count : 0);
+    if (!lacks) continue;
+    assert_int_equal(bounds->replicas, replicas);
+    assert_int_equal(bounds->nodes[BRAID_CLUSTER_BOUND_HELD], replicas);
+    assert_int_equal(bounds->nodes[BRAID_CLUSTER_BOUND_LOST], dead);
+  }
+}
+
 #endif

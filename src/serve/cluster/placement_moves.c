@@ -16,6 +16,7 @@ void braid_cluster_plan_deinit(braid_cluster_plan *plan) {
   braid_free(plan->allocator, plan->busy);
   braid_free(plan->allocator, plan->awake);
   braid_free(plan->allocator, plan->unmet);
+  braid_free(plan->allocator, plan->bounds);
   *plan = (braid_cluster_plan){0};
 }
 
@@ -219,7 +220,9 @@ static void write_sums(const braid_cluster_state *state, braid_cluster_plan *pla
   for (size_t m = 0; m < p->model_count; m++) {
     double unmet = p->models[m].requests_per_s - state->models[m].rate;
     plan->unmet[m] = unmet > 1e-6 * p->models[m].requests_per_s ? unmet : 0;
-    plan->lacking += plan->unmet[m] > 0 || state->models[m].replicas < p->models[m].least;
+    bool lacks = plan->unmet[m] > 0 || state->models[m].replicas < p->models[m].least;
+    plan->lacking += lacks;
+    if (lacks) braid_cluster_state_bounds(state, m, &plan->bounds[m]);
   }
 }
 
@@ -231,7 +234,9 @@ braid_status braid_cluster_plan_write(const braid_cluster_state *state, braid_cl
   plan->busy = braid_zalloc_array(plan->allocator, p->node_count, sizeof *plan->busy);
   plan->awake = braid_zalloc_array(plan->allocator, p->node_count, sizeof *plan->awake);
   plan->unmet = braid_zalloc_array(plan->allocator, p->model_count, sizeof *plan->unmet);
-  braid_status status = plan->replicas && plan->busy && plan->awake && plan->unmet ? BRAID_OK : BRAID_NO_MEMORY;
+  plan->bounds = braid_zalloc_array(plan->allocator, p->model_count, sizeof *plan->bounds);
+  bool whole = plan->replicas && plan->busy && plan->awake && plan->unmet && plan->bounds;
+  braid_status status = whole ? BRAID_OK : BRAID_NO_MEMORY;
   if (status == BRAID_OK) {
     for (size_t h = 0; h < state->count; h++) {
       const braid_cluster_held *held = &state->pool[h];

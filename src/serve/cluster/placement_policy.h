@@ -93,19 +93,46 @@ typedef struct braid_cluster_move {
   double wanted, before;
 } braid_cluster_move;
 
+/* Why a node does not take a model, or no more of it: the first of these that it stands at. */
+#define BRAID_CLUSTER_BOUND_MAP(X)                                                                                     \
+  X(LOST, "is lost", "are lost")                                                                                       \
+  X(TIME, "has no known time for it", "have no known time for it")                                                     \
+  X(FEATURES, "lacks features that it takes", "lack features that it takes")                                           \
+  X(MEMORY, "has less memory than it takes", "have less memory than it takes")                                         \
+  X(HELD, "holds it already", "hold it already")                                                                       \
+  X(TENANT, "is another tenant's", "are another tenant's")                                                             \
+  X(MOST, "would be more than it may have", "would be more than it may have")                                          \
+  X(TAKEN, "has too little memory left", "have too little memory left")                                                \
+  X(CAP, "has to sleep under the cap", "have to sleep under the cap")                                                  \
+  X(BUSY, "is as busy as it may be", "are as busy as they may be")                                                     \
+  X(ROOM, "has room for it only if others moved", "have room for it only if others moved")
+typedef enum braid_cluster_bound {
+#define ENTRY(id, one, many) BRAID_CLUSTER_BOUND_##id,
+  BRAID_CLUSTER_BOUND_MAP(ENTRY)
+#undef ENTRY
+      BRAID_CLUSTER_BOUNDS
+} braid_cluster_bound;
+
+/* How many nodes stand at which. */
+typedef struct braid_cluster_bounds {
+  size_t replicas; /* that the model has */
+  size_t nodes[BRAID_CLUSTER_BOUNDS];
+} braid_cluster_bounds;
+
 typedef struct braid_cluster_plan {
   braid_cluster_replica *replicas; /* by model and then node */
   size_t replica_count;
   braid_cluster_move *moves; /* one after the other, memory, privacy and cap hold all the way: unloads that loads need
                                 come before them, the others after */
   size_t move_count;
-  double *busy;          /* of each node: the part of its instances' time that the plan uses, slow counted in */
-  bool *awake;           /* of each node: it holds a model */
-  double *unmet;         /* of each model: requests a second that have no place */
-  size_t lacking;        /* models with fewer replicas than their least, or with unmet requests */
-  double watts;          /* what all alive nodes draw on average by this plan */
-  double peak_watts;     /* and at most: awake nodes busy, others asleep */
-  double most_node_busy; /* of the busiest node */
+  double *busy;                 /* of each node: the part of its instances' time that the plan uses, slow counted in */
+  bool *awake;                  /* of each node: it holds a model */
+  double *unmet;                /* of each model: requests a second that have no place */
+  braid_cluster_bounds *bounds; /* of each model; all 0 where it lacks nothing */
+  size_t lacking;               /* models with fewer replicas than their least, or with unmet requests */
+  double watts;                 /* what all alive nodes draw on average by this plan */
+  double peak_watts;            /* and at most: awake nodes busy, others asleep */
+  double most_node_busy;        /* of the busiest node */
   const braid_allocator *allocator;
 } braid_cluster_plan;
 
@@ -122,5 +149,8 @@ void braid_cluster_plan_deinit(braid_cluster_plan *plan);
 typedef const char *braid_cluster_name(const void *context, bool is_node, size_t index);
 void braid_cluster_move_text(const braid_cluster_move *move, braid_cluster_name *name, const void *context, char *text,
                              size_t bytes);
+
+/* "2 nodes are lost, 1 node holds it already" */
+void braid_cluster_bounds_text(const braid_cluster_bounds *bounds, char *text, size_t bytes);
 
 #endif

@@ -24,6 +24,7 @@ static void test_histories(void **state) {
       size_t node = draw(seed, (uint32_t)c.problem.node_count), model = draw(seed, (uint32_t)c.problem.model_count);
       place(&c.problem, &plan);
       check_plan(&c.problem, &plan);
+      check_bounds(&c.problem, &plan);
       adopt(&c, &plan);
       braid_cluster_plan_deinit(&plan);
       place(&c.problem, &plan);
@@ -54,6 +55,54 @@ static void test_histories(void **state) {
       }
     }
   }
+}
+
+/* A node for each reason why it does not take a model. */
+static void test_bounds(void **state) {
+  (void)state;
+  static cluster c;
+  memset(&c, 0, sizeof c);
+  point(&c, 9, 3, 2);
+  for (size_t i = 0; i < 9; i++)
+    c.nodes[i] = (braid_cluster_node){.alive = true,
+                                      .slow = 1,
+                                      .instances = 1,
+                                      .memory_bytes = 100,
+                                      .features = 3,
+                                      .power_known = true,
+                                      .asleep_watts = 10,
+                                      .idle_watts = 50,
+                                      .busy_watts = 100};
+  /* Model 0 is wanted everywhere; 1 fills a node's memory; 2 is a tenant's for itself. */
+  c.models[0] = (braid_cluster_model){.memory_bytes = 60, .least = 9, .features = 1};
+  c.models[1] = (braid_cluster_model){.memory_bytes = 50, .least = 1, .features = 4};
+  c.models[2] = (braid_cluster_model){.memory_bytes = 10, .least = 1, .features = 8, .tenant = 1, .is_private = true};
+  for (size_t m = 0; m < 3; m++) c.seconds[m] = 0.01;
+  c.nodes[0].alive = false;
+  c.nodes[1].kind = 1; /* without a time */
+  c.nodes[2].features = 2;
+  c.nodes[3].memory_bytes = 59;
+  c.nodes[4].features = 5;
+  c.nodes[5].features = 9;
+  c.present[0] = (braid_cluster_replica){.model = 1, .node = 4};
+  c.present[1] = (braid_cluster_replica){.model = 2, .node = 5};
+  c.problem.present_count = 2;
+  c.problem.cap_watts = 4 * 100 + 4 * 10; /* four of eight awake: those two and two more */
+  braid_cluster_plan plan;
+  place(&c.problem, &plan);
+  check_bounds(&c.problem, &plan);
+  char text[512];
+  braid_cluster_bounds_text(&plan.bounds[0], text, sizeof text);
+  assert_string_equal(
+      text, "1 node is lost, 1 node has no known time for it, 1 node lacks features that it takes, 1 node has "
+            "less memory than it takes, 2 nodes hold it already, 1 node is another tenant's, 1 node has "
+            "too little memory left, 1 node has to sleep under the cap");
+  char little[20];
+  braid_cluster_bounds_text(&plan.bounds[0], little, sizeof little);
+  assert_memory_equal(little, text, sizeof little - 1);
+  braid_cluster_bounds_text(&(braid_cluster_bounds){.replicas = 0}, text, sizeof text);
+  assert_string_equal(text, "there are no nodes");
+  braid_cluster_plan_deinit(&plan);
 }
 
 /* Ten like nodes, five like models. */
@@ -272,9 +321,13 @@ static void test_large(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
 
-      cmocka_unit_test(test_histories), cmocka_unit_test(test_lost_and_back),
-      cmocka_unit_test(test_reasons),   cmocka_unit_test(test_energy_pays_for_moves),
-      cmocka_unit_test(test_refusals),  cmocka_unit_test(test_memory),
+      cmocka_unit_test(test_histories),
+      cmocka_unit_test(test_bounds),
+      cmocka_unit_test(test_lost_and_back),
+      cmocka_unit_test(test_reasons),
+      cmocka_unit_test(test_energy_pays_for_moves),
+      cmocka_unit_test(test_refusals),
+      cmocka_unit_test(test_memory),
       cmocka_unit_test(test_large),
   };
   return skip_run_group_tests(tests, NULL, NULL);

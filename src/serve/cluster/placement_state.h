@@ -93,6 +93,8 @@ typedef struct braid_cluster_score {
 braid_cluster_score braid_cluster_state_score(const braid_cluster_state *state);
 bool braid_cluster_score_before(const braid_cluster_score *a, const braid_cluster_score *b);
 
+/* What keeps the model from more places (placement_bounds.c). */
+void braid_cluster_state_bounds(const braid_cluster_state *state, size_t model, braid_cluster_bounds *out);
 /* Writes the placement, and the moves that lead to it from what is there (placement_moves.c). NO_MEMORY: *plan is
  * empty. */
 BRAID_MUST_CHECK braid_status braid_cluster_plan_write(const braid_cluster_state *state, braid_cluster_plan *plan);

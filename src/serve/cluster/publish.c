@@ -50,10 +50,8 @@ void braid_cluster_rate(braid_serve_cluster *cluster, int64_t now) {
 static bool may_fetch(const braid_serve_cluster *cluster, const char *model) {
   for (size_t i = 0; i < cluster->roster.member_count; i++) {
     const braid_cluster_member *member = &cluster->roster.members[i];
-    const braid_cluster_holding *holding = braid_cluster_member_holding(member, model);
-    if (holding && holding->sum[0] && holding->file_bytes <= cluster->config->fetch_max_bytes &&
-        strcmp(member->name, cluster->node) != 0)
-      return true;
+    const braid_cluster_holding *holding = braid_cluster_offer(cluster, member, model);
+    if (holding && holding->sum[0] && holding->file_bytes <= cluster->config->fetch_max_bytes) return true;
   }
   return false;
 }
@@ -64,6 +62,17 @@ static braid_cluster_state state_of(const braid_serve_cluster *cluster, const br
   if (!refused && bytes < 0 && may_fetch(cluster, entry->config->name)) return BRAID_CLUSTER_ABSENT;
   if (refused || entry->state == BRAID_SERVE_BROKEN || bytes < 0) return BRAID_CLUSTER_UNABLE;
   return entry->state == BRAID_SERVE_LOADING ? BRAID_CLUSTER_LOADING : BRAID_CLUSTER_UNLOADED;
+}
+
+/* Why it cannot be held here. */
+static void describe_unable(const braid_serve_cluster *cluster, const braid_serve_entry *entry, bool refused,
+                            char *out) {
+  const char *why = refused                              ? "the API has unloaded it"
+                    : entry->state == BRAID_SERVE_BROKEN ? entry->reason
+                    : cluster->config->fetch_max_bytes > 0
+                        ? "its file is not there, nor on a node that it may be fetched from"
+                        : "its file is not there, and fetch_max_bytes allows to fetch none";
+  snprintf(out, BRAID_CLUSTER_REASON, "%.*s", BRAID_CLUSTER_SAID, why);
 }
 
 /* Of an instance for a request, as measured; requests that share a run share its time. */
@@ -90,6 +99,29 @@ static void describe_devices(const braid_server *server, char *text, size_t room
   }
 }
 
+/* Instances that the power cap lets run side by side, those of the first devices first, and what they draw then. */
+static void describe_power(const braid_server *server, braid_cluster_member *out) {
+  double idle = 0, busy, cap = server->config->power_cap_watts;
+  bool known = server->device_count > 0;
+  for (size_t i = 0; i < server->device_count; i++) {
+    idle += server->devices[i].config->idle_watts;
+    known &= server->devices[i].config->run_watts > 0;
+    out->instances += (int64_t)server->devices[i].instance_count;
+  }
+  if (!known) return;
+  busy = idle;
+  out->instances = 0;
+  for (size_t i = 0; i < server->device_count; i++)
+    for (size_t k = 0; k < server->devices[i].instance_count; k++) {
+      double then = busy + server->devices[i].config->run_watts;
+      if (cap > 0 && then > cap) break;
+      busy = then;
+      out->instances++;
+    }
+  out->idle_watts = idle;
+  out->busy_watts = busy;
+}
+
 bool braid_cluster_describe(braid_serve_cluster *cluster, braid_cluster_member *out) {
   braid_server *server = cluster->server;
   braid_serve_entry entry;
@@ -100,10 +132,11 @@ bool braid_cluster_describe(braid_serve_cluster *cluster, braid_cluster_member *
   snprintf(out->name, sizeof out->name, "%s", cluster->node);
   snprintf(out->address, sizeof out->address, "%s", cluster->address);
   snprintf(out->instance, sizeof out->instance, "%s", cluster->instance);
+  memcpy(out->proof, cluster->proof, sizeof out->proof);
   describe_devices(server, out->devices, sizeof out->devices);
+  describe_power(server, out);
   for (size_t i = 0; i < server->device_count; i++) {
     braid_serve_load load = braid_serve_scheduler_load(server->scheduler, i);
-    out->instances += (int64_t)server->devices[i].instance_count;
     out->waiting += load.waiting;
     out->busy += load.busy / (double)server->device_count;
   }
@@ -112,6 +145,7 @@ bool braid_cluster_describe(braid_serve_cluster *cluster, braid_cluster_member *
     braid_cluster_holding *holding = &out->holdings[out->holding_count++];
     snprintf(holding->model, sizeof holding->model, "%s", entry.config->name);
     holding->state = state_of(cluster, &entry, refused, rate->file_bytes);
+    if (holding->state == BRAID_CLUSTER_UNABLE) describe_unable(cluster, &entry, refused, holding->reason);
     holding->bytes = entry.bytes ? (int64_t)entry.bytes : rate->file_bytes < 0 ? 0 : rate->file_bytes;
     holding->seconds = seconds_of(&entry.statistics);
     holding->requests_per_s = rate->requests_per_s;

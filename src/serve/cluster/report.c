@@ -1,7 +1,24 @@
 /* What a daemon tells of its cluster: for people, and for Prometheus. */
+#include <stdio.h>
 #include <string.h>
 
 #include "serve/cluster/node.h"
+
+/* What is wrong with a node, in a sentence. */
+static void add_trouble(const braid_serve_cluster *cluster, const braid_cluster_member *member, braid_text *text) {
+  char trouble[BRAID_SERVE_DETAIL] = "";
+  size_t used = 0;
+  for (size_t i = 0; i < member->holding_count && used < sizeof trouble; i++)
+    if (braid_cluster_roster_differs(&cluster->roster, &member->holdings[i]))
+      used += (size_t)snprintf(trouble + used, sizeof trouble - used, "%s%s",
+                               used ? ", " : "it has other files than the cluster of ", member->holdings[i].model);
+  if (braid_cluster_is_silent(cluster, member))
+    snprintf(trouble, sizeof trouble, "it has written nothing of itself for more than %d ms", BRAID_CLUSTER_SILENT_MS);
+  if (braid_cluster_is_apart(cluster, member))
+    snprintf(trouble, sizeof trouble, "its token is not that of most nodes: it gets no orders and is sent nothing");
+  braid_text_add(text, ",\"trouble\":");
+  braid_text_add_json(text, trouble);
+}
 
 static void add_member(const braid_serve_cluster *cluster, const braid_cluster_member *member,
                        const braid_cluster_candidate *leader, braid_text *text) {
@@ -13,11 +30,12 @@ static void add_member(const braid_serve_cluster *cluster, const braid_cluster_m
   braid_text_add_json(text, member->address);
   braid_text_add(text, ",\"devices\":");
   braid_text_add_json(text, member->devices);
-  braid_text_printf(text,
-                    ",\"self\":%s,\"control\":%s,\"busy\":%.4f,\"waiting\":%lld,\"instances\":%lld,\"ready\":%zu}",
+  braid_text_printf(text, ",\"self\":%s,\"control\":%s,\"busy\":%.4f,\"waiting\":%lld,\"instances\":%lld,\"ready\":%zu",
                     strcmp(member->name, cluster->node) == 0 ? "true" : "false",
                     leader && strcmp(member->name, leader->node) == 0 ? "true" : "false", member->busy,
                     (long long)member->waiting, (long long)member->instances, ready);
+  add_trouble(cluster, member, text);
+  braid_text_add(text, "}");
 }
 
 static void add_order(const braid_serve_cluster *cluster, const braid_cluster_order *order, braid_text *text) {
@@ -33,19 +51,21 @@ static void add_order(const braid_serve_cluster *cluster, const braid_cluster_or
   }
   braid_text_add(text, "],\"reason\":");
   braid_text_add_json(text, order->reason);
-  braid_text_add(text, "}");
+  braid_text_printf(text, ",\"sha256\":\"%s\"}", order->sum);
 }
 
 void braid_serve_cluster_report(braid_serve_cluster *cluster, braid_text *text) {
   pthread_mutex_lock(&cluster->lock);
   const braid_cluster_roster *roster = &cluster->roster;
-  const braid_cluster_candidate *leader = braid_cluster_roster_leader(roster);
+  const braid_cluster_candidate *leader = braid_cluster_control(cluster);
   braid_text_add(text, "{\"name\":");
   braid_text_add_json(text, cluster->config->name);
   braid_text_add(text, ",\"node\":");
   braid_text_add_json(text, cluster->node);
   braid_text_printf(text, ",\"registered\":%s,\"etcd\":", braid_cluster_is_registered(cluster) ? "true" : "false");
   braid_text_add_json(text, cluster->trouble[0] ? cluster->trouble : "answers");
+  braid_text_add(text, ",\"trouble\":");
+  braid_text_add_json(text, braid_cluster_is_odd(cluster) ? BRAID_CLUSTER_ODD : "");
   braid_text_add(text, ",\"control\":");
   braid_text_add_json(text, leader ? leader->node : "");
   braid_text_printf(text, ",\"revision\":%lld,\"nodes\":[", (long long)roster->revision);

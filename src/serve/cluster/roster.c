@@ -74,7 +74,8 @@ static bool read_holding(const json_t *object, braid_cluster_holding *out) {
       !read_number(object, "seconds", 1e6, &out->seconds) ||
       !read_number(object, "requests_per_s", 1e9, &out->requests_per_s) ||
       !read_count(object, "file_bytes", INT64_C(1) << 50, &out->file_bytes) ||
-      !read_text(object, "sha256", out->sum, sizeof out->sum) || !is_hexadecimal(out->sum))
+      !read_text(object, "sha256", out->sum, sizeof out->sum) || !is_hexadecimal(out->sum) ||
+      !read_text(object, "reason", out->reason, sizeof out->reason))
     return false;
   while (at < sizeof kStates / sizeof *kStates && strcmp(kStates[at], state) != 0) at++;
   out->state = (braid_cluster_state)at;
@@ -86,8 +87,12 @@ static bool read_member(const json_t *root, braid_cluster_member *out) {
   size_t index;
   if (!read_text(root, "address", out->address, sizeof out->address) ||
       !read_text(root, "instance", out->instance, sizeof out->instance) || !is_hexadecimal(out->instance) ||
+      !read_text(root, "token_proof", out->proof, sizeof out->proof) || !is_hexadecimal(out->proof) ||
       !read_number(root, "busy", 1, &out->busy) || !read_count(root, "waiting", INT64_C(1) << 40, &out->waiting) ||
       !read_count(root, "instances", 4096, &out->instances) || out->instances < 1 ||
+      !read_number(root, "idle_watts", 1e7, &out->idle_watts) ||
+      !read_number(root, "busy_watts", 1e7, &out->busy_watts) ||
+      (out->busy_watts > 0 && out->busy_watts < out->idle_watts) ||
       !read_text(root, "devices", out->devices, sizeof out->devices) ||
       !read_count(root, "memory_bytes", INT64_C(1) << 50, &out->memory_bytes) || !json_is_array(models) ||
       json_array_size(models) > BRAID_CLUSTER_HOLDINGS)
@@ -122,7 +127,8 @@ bool braid_cluster_order_read(const char *value, size_t bytes, braid_cluster_ord
   const json_t *nodes = json_object_get(root, "nodes"), *item;
   size_t index;
   bool read = json_is_array(nodes) && json_array_size(nodes) <= BRAID_CLUSTER_COPIES &&
-              read_text(root, "reason", out->reason, sizeof out->reason);
+              read_text(root, "reason", out->reason, sizeof out->reason) &&
+              read_text(root, "sha256", out->sum, sizeof out->sum) && is_hexadecimal(out->sum);
   json_array_foreach(nodes, index, item) {
     const char *name = json_string_value(item);
     read = read && name && strlen(name) < BRAID_CLUSTER_NAME && is_name(name) && !braid_cluster_order_names(out, name);
@@ -139,19 +145,24 @@ void braid_cluster_member_write(const braid_cluster_member *member, braid_text *
   braid_text_add(out, ",\"devices\":");
   braid_text_add_json(out, member->devices);
   braid_text_printf(out,
-                    ",\"instance\":\"%s\",\"busy\":%.3f,\"waiting\":%lld,\"instances\":%lld,\"memory_bytes\":%lld,"
+                    ",\"instance\":\"%s\",\"token_proof\":\"%s\",\"busy\":%.3f,\"waiting\":%lld,\"instances\":%lld,"
+                    "\"memory_bytes\":%lld,"
+                    "\"idle_watts\":%.9g,\"busy_watts\":%.9g,"
                     "\"models\":[",
-                    member->instance, member->busy, (long long)member->waiting, (long long)member->instances,
-                    (long long)member->memory_bytes);
+                    member->instance, member->proof, member->busy, (long long)member->waiting,
+                    (long long)member->instances, (long long)member->memory_bytes, member->idle_watts,
+                    member->busy_watts);
   for (size_t i = 0; i < member->holding_count; i++) {
     const braid_cluster_holding *holding = &member->holdings[i];
     braid_text_add(out, i ? ",{\"name\":" : "{\"name\":");
     braid_text_add_json(out, holding->model);
     braid_text_printf(out,
                       ",\"state\":\"%s\",\"bytes\":%lld,\"seconds\":%.9g,\"requests_per_s\":%.4g,\"file_bytes\":%lld,"
-                      "\"sha256\":\"%s\"}",
+                      "\"sha256\":\"%s\",\"reason\":",
                       kStates[holding->state], (long long)holding->bytes, holding->seconds, holding->requests_per_s,
                       (long long)holding->file_bytes, holding->sum);
+    braid_text_add_json(out, holding->reason);
+    braid_text_add(out, "}");
   }
   braid_text_add(out, "]}");
 }
@@ -164,7 +175,7 @@ void braid_cluster_order_write(const braid_cluster_order *order, braid_text *out
   }
   braid_text_add(out, "],\"reason\":");
   braid_text_add_json(out, order->reason);
-  braid_text_add(out, "}");
+  braid_text_printf(out, ",\"sha256\":\"%s\"}", order->sum);
 }
 
 /* --- finding -------------------------------------------------------------------------------------------------------
@@ -203,11 +214,15 @@ bool braid_cluster_order_names(const braid_cluster_order *order, const char *nod
   return false;
 }
 
-const braid_cluster_candidate *braid_cluster_roster_leader(const braid_cluster_roster *roster) {
-  const braid_cluster_candidate *first = NULL;
-  for (size_t i = 0; i < roster->candidate_count; i++)
-    if (!first || roster->candidates[i].revision < first->revision) first = &roster->candidates[i];
-  return first;
+bool braid_cluster_roster_is_silent(const braid_cluster_roster *roster, const char *self,
+                                    const braid_cluster_member *member, int64_t for_ns) {
+  const braid_cluster_member *own = braid_cluster_roster_member(roster, self);
+  return own && own->steady_ns <= own->seen_ns - 2 * for_ns && member->seen_ns < own->seen_ns - for_ns;
+}
+
+bool braid_cluster_roster_differs(const braid_cluster_roster *roster, const braid_cluster_holding *holding) {
+  const braid_cluster_order *order = braid_cluster_roster_order(roster, holding->model);
+  return order && order->sum[0] && holding->sum[0] && strcmp(order->sum, holding->sum) != 0;
 }
 
 /* --- changes -------------------------------------------------------------------------------------------------------
@@ -259,15 +274,19 @@ static bool put_member(braid_cluster_roster *roster, const char *name, const bra
   }
   snprintf(member.name, sizeof member.name, "%.127s", name);
   member.lease = key->lease;
-  member.seen_ns = braid_now_ns();
+  member.seen_ns = member.steady_ns = braid_now_ns();
   member.revision = key->create_revision;
+  member.written = key->mod_revision;
   size_t at = find_member(roster, name);
   if (at == roster->member_count &&
       !list_grow((void **)&roster->members, at, &roster->member_room, sizeof member, BRAID_CLUSTER_MEMBERS)) {
     braid_cluster_member_deinit(&member);
     return false;
   }
-  if (at < roster->member_count)
+  const braid_cluster_member *before = at < roster->member_count ? &roster->members[at] : NULL;
+  if (before && member.seen_ns - before->seen_ns < BRAID_CLUSTER_PAUSE_MS * INT64_C(1000000))
+    member.steady_ns = before->steady_ns;
+  if (before)
     braid_cluster_member_deinit(&roster->members[at]);
   else
     roster->member_count++;
@@ -322,6 +341,37 @@ static bool apply_key(braid_cluster_roster *roster, const char *name, const brai
   return true;
 }
 
+/* Nodes of that token, and the oldest of their candidates; INT64_MAX: there is none. */
+static size_t count_proof(const braid_cluster_roster *roster, const char *proof, int64_t *out_oldest) {
+  size_t count = 0;
+  *out_oldest = INT64_MAX;
+  for (size_t i = 0; i < roster->member_count; i++) count += strcmp(roster->members[i].proof, proof) == 0;
+  for (size_t i = 0; i < roster->candidate_count; i++) {
+    const braid_cluster_candidate *candidate = &roster->candidates[i];
+    const braid_cluster_member *member = braid_cluster_roster_member(roster, candidate->node);
+    if (member && strcmp(member->proof, proof) == 0 && candidate->revision < *out_oldest)
+      *out_oldest = candidate->revision;
+  }
+  return count;
+}
+
+static void find_proof(braid_cluster_roster *roster) {
+  const char *best = roster->member_count ? roster->members[0].proof : "";
+  int64_t oldest = 0, other_oldest;
+  size_t count = 0, other;
+  for (size_t i = 1; i < roster->member_count; i++) { /* all have the same, but for a mistake */
+    const char *proof = roster->members[i].proof;
+    if (strcmp(proof, best) == 0) continue;
+    if (!count) count = count_proof(roster, best, &oldest);
+    other = count_proof(roster, proof, &other_oldest);
+    if (other < count || (other == count && other_oldest >= oldest)) continue;
+    best = proof;
+    count = other;
+    oldest = other_oldest;
+  }
+  snprintf(roster->proof, sizeof roster->proof, "%s", best);
+}
+
 void braid_cluster_roster_apply(braid_cluster_roster *roster, const char *prefix, const braid_etcd_keys *keys) {
   size_t skip = strlen(prefix);
   if (keys->all) roster_clear(roster);
@@ -336,5 +386,6 @@ void braid_cluster_roster_apply(braid_cluster_roster *roster, const char *prefix
     }
     roster->refused += !fits || !apply_key(roster, name, key);
   }
+  find_proof(roster);
   if (keys->all || keys->revision > roster->revision) roster->revision = keys->revision;
 }

@@ -19,8 +19,11 @@ enum {
   BRAID_CLUSTER_MEMBERS = 256,
   BRAID_CLUSTER_HOLDINGS = 256, /* models of a node */
   BRAID_CLUSTER_ORDERS = 1024,
-  BRAID_CLUSTER_COPIES = 16,      /* nodes of an order */
-  BRAID_CLUSTER_VALUE = 256 << 10 /* bytes of a value that is read */
+  BRAID_CLUSTER_COPIES = 16, /* nodes of an order */
+  BRAID_CLUSTER_PAUSE_MS = 1500,
+  BRAID_CLUSTER_SAID = 100,                          /* bytes of a reason that are written, */
+  BRAID_CLUSTER_REASON = 3 * BRAID_CLUSTER_SAID + 1, /* each of which may be no UTF-8, and become three */
+  BRAID_CLUSTER_VALUE = 256 << 10                    /* bytes of a value that is read */
 };
 
 typedef enum braid_cluster_state {
@@ -40,16 +43,21 @@ typedef struct braid_cluster_holding {
   double seconds;        /* of a run there, measured; 0: not known */
   double requests_per_s; /* of late, that it ran there */
   int64_t file_bytes;
-  char sum[BRAID_SHA256_HEX + 1]; /* of its files, which are there; "": not known */
+  char sum[BRAID_SHA256_HEX + 1];    /* of its files, which are there; "": not known */
+  char reason[BRAID_CLUSTER_REASON]; /* why it is not able to hold it; "" */
 } braid_cluster_holding;
 
 typedef struct braid_cluster_member {
   char name[BRAID_CLUSTER_NAME], address[BRAID_CLUSTER_PLACE], instance[33];
-  int64_t lease, revision; /* revision: that made the key */
-  int64_t seen_ns;         /* when it was written last, as seen here; by braid_now_ns() */
-  double busy;             /* of late, 0 to 1 */
-  int64_t waiting;         /* requests */
-  int64_t instances, memory_bytes;
+  char proof[BRAID_SHA256_HEX + 1]; /* of its token, the same for all that have the same */
+  int64_t lease, revision;          /* revision: that made the key */
+  int64_t written;                  /* that changed it last */
+  int64_t seen_ns;                  /* when it was written last, as seen here; by braid_now_ns() */
+  int64_t steady_ns;                /* since when it has been without a pause of BRAID_CLUSTER_PAUSE_MS */
+  double busy;                      /* of late, 0 to 1 */
+  int64_t waiting;                  /* requests */
+  int64_t instances, memory_bytes;  /* instances: that its power cap lets run side by side */
+  double idle_watts, busy_watts;    /* doing nothing, and with all of those running; busy 0: not known */
   char devices[BRAID_SERVE_DETAIL]; /* for people: "cpu: cpu, 2 instances; gpu: cuda, 1 instance" */
   braid_cluster_holding *holdings;
   size_t holding_count;
@@ -59,7 +67,8 @@ typedef struct braid_cluster_order {
   char model[BRAID_CLUSTER_NAME];
   char nodes[BRAID_CLUSTER_COPIES][BRAID_CLUSTER_NAME];
   size_t node_count;
-  int64_t revision; /* that changed the key last */
+  int64_t revision;               /* that changed the key last */
+  char sum[BRAID_SHA256_HEX + 1]; /* of the files that the model is; "": nobody has said yet */
   char reason[BRAID_SERVE_DETAIL];
 } braid_cluster_order;
 
@@ -76,6 +85,8 @@ typedef struct braid_cluster_roster {
   braid_cluster_candidate *candidates;
   size_t candidate_count, candidate_room;
   int64_t revision; /* of the store that is seen; 0: nothing yet */
+  /* Of the token that most nodes have; of as many, of those with the oldest candidate. "": there are none. */
+  char proof[BRAID_SHA256_HEX + 1];
   uint64_t refused; /* keys that were malformed, or too many */
 } braid_cluster_roster;
 
@@ -87,8 +98,14 @@ const braid_cluster_member *braid_cluster_roster_member(const braid_cluster_rost
 const braid_cluster_order *braid_cluster_roster_order(const braid_cluster_roster *roster, const char *model);
 const braid_cluster_holding *braid_cluster_member_holding(const braid_cluster_member *member, const char *model);
 bool braid_cluster_order_names(const braid_cluster_order *order, const char *node);
-/* The control node: the candidate whose key is the oldest; NULL: there is none. */
-const braid_cluster_candidate *braid_cluster_roster_leader(const braid_cluster_roster *roster);
+
+/* Whether the files there are others than those that the model's order says. */
+bool braid_cluster_roster_differs(const braid_cluster_roster *roster, const braid_cluster_holding *holding);
+/* Whether it has written nothing of itself for `for_ns` while node `self` has: it hangs, or its network is gone. What
+ * `self` wrote comes behind all that others wrote before, so that a pause of our own makes nobody silent. Where `self`
+ * has not written steadily for twice `for_ns`, nobody is: etcd was away, and some find it again later than others. */
+bool braid_cluster_roster_is_silent(const braid_cluster_roster *roster, const char *self,
+                                    const braid_cluster_member *member, int64_t for_ns);
 
 /* Values as JSON. */
 void braid_cluster_member_write(const braid_cluster_member *member, braid_text *out);
