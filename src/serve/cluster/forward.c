@@ -188,7 +188,7 @@ static result journey_await(journey *j, braid_client_call *call, bool *out_broke
 static void note_forward(const journey *j, const braid_trace_forward *forward, result r) {
   const braid_serve_request *request = j->request;
   const char *failure = r == ELSEWHERE ? j->last : request->verdict == BRAID_SERVE_DONE ? NULL : request->detail;
-  braid_serve_trace_forward_end(j->cluster->server->tracer, request, forward, j->node, j->address, failure);
+  braid_serve_trace_forward_end(j->cluster->server->tracer, request, forward, j->node, j->errand.address, failure);
 }
 
 static result journey_launch(journey *j, cluster_link *link, bool *out_broken) {
