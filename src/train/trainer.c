@@ -474,6 +474,17 @@ static bool is_checkpoint_due(const braid_trainer *trainer) {
          braid_trainer_steps_done(trainer) % every == 0;
 }
 
+/* Before what is trained is kept: it is finite, and at the end of an epoch the same in all processes. While a thread
+ * still writes what was before (of process 0, which has the folder) it is not kept, and nobody reads all of it. */
+static braid_status look_at_state(braid_trainer *trainer, bool together) {
+  bool looks = !braid_aside_is_busy(trainer);
+  if (together) BRAID_TRY(braid_peers_choose(trainer, &looks));
+  if (!looks) return BRAID_OK;
+  trainer->looked_at = braid_trainer_steps_done(trainer);
+  BRAID_TRY(braid_trainer_check_finite(trainer));
+  return together ? braid_peers_compare(trainer) : BRAID_OK;
+}
+
 static bool is_over(const braid_trainer *trainer) {
   return trainer->epoch >= trainer->options.epochs || braid_monitor_ends(&trainer->options, &trainer->record);
 }
@@ -502,9 +513,7 @@ braid_status braid_trainer_run(braid_trainer *trainer, braid_train_callback *cal
     watcher w = {.callback = callback, .context = context, .progress = progress_of(trainer, rate, seconds, timed)};
     braid_status status = BRAID_OK;
     bool ends_epoch = trainer->epoch_step == trainer->steps, due = is_checkpoint_due(trainer);
-    bool looked_at = trainer->slice.group || !braid_aside_is_busy(trainer);
-    if ((ends_epoch || due) && looked_at) BRAID_TRY(braid_trainer_check_finite(trainer));
-    if (ends_epoch) BRAID_TRY(braid_peers_compare(trainer));
+    if (ends_epoch || due) BRAID_TRY(look_at_state(trainer, ends_epoch));
     if (ends_epoch)
       status = finish_epoch(trainer, &w);
     else if (due)
@@ -516,6 +525,10 @@ braid_status braid_trainer_run(braid_trainer *trainer, braid_train_callback *cal
     braid_test_result_deinit(&w.result);
     if (status == BRAID_CANCELLED) return cancelled(trainer);
     if (status != BRAID_OK) return status;
+  }
+  if (trainer->slice.group && timed && trainer->looked_at != braid_trainer_steps_done(trainer)) {
+    BRAID_TRY(braid_trainer_check_finite(trainer));
+    BRAID_TRY(braid_peers_compare(trainer));
   }
   BRAID_TRY(braid_trainer_keep_all(trainer));
   if (trainer->ledger) BRAID_TRY(braid_ledger_writer_sync(trainer->ledger));

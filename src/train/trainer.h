@@ -43,6 +43,7 @@ struct braid_trainer {
   int64_t step_correct, step_seen;
   size_t aside_bytes;        /* of values: from so many on they are written by a thread (aside.h) */
   struct braid_aside *aside; /* what the thread writes, or has written; NULL: nothing */
+  int64_t looked_at;         /* steps that were done when the state was last looked at before it was kept */
   braid_status side_failure; /* first failure of an evaluation, report or checkpoint; returned at the end of the run */
   char side_failure_detail[1024];
 };

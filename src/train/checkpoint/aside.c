@@ -146,7 +146,8 @@ static const char kNotWritten[] = "the checkpoint was not written";
 void braid_trainer_keep(braid_trainer *trainer, bool model) {
   if (!trainer->output) return;
   bool aside = braid_aside_suits(trainer);
-  if (aside && braid_aside_is_busy(trainer)) return;
+  bool looked_at = trainer->looked_at == braid_trainer_steps_done(trainer);
+  if (aside && (!looked_at || braid_aside_is_busy(trainer))) return;
   braid_status status = aside ? braid_aside_begin(trainer, model && trainer->savable) : BRAID_NO_MEMORY;
   if (status != BRAID_NO_MEMORY) {
     braid_trainer_note_failure(trainer, status, kNotWritten);

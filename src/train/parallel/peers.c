@@ -167,6 +167,13 @@ static braid_status sum_state(braid_trainer *trainer, uint32_t *sum) {
   return BRAID_OK;
 }
 
+braid_status braid_peers_choose(braid_trainer *trainer, bool *choice) {
+  int32_t chosen = *choice;
+  BRAID_TRY(braid_group_broadcast(trainer->slice.group, &chosen, sizeof chosen, 0));
+  *choice = chosen != 0;
+  return BRAID_OK;
+}
+
 braid_status braid_peers_compare(braid_trainer *trainer) {
   uint32_t sum;
   bool same;

@@ -16,6 +16,8 @@ BRAID_MUST_CHECK braid_status braid_peers_state(braid_trainer *trainer);
 BRAID_MUST_CHECK braid_status braid_peers_counts(braid_trainer *trainer);
 /* The end of an epoch: CANCELLED if its test was stopped; the epoch's row becomes that of process 0, which tests. */
 BRAID_MUST_CHECK braid_status braid_peers_row(braid_trainer *trainer);
+/* *choice becomes that of process 0. */
+BRAID_MUST_CHECK braid_status braid_peers_choose(braid_trainer *trainer, bool *choice);
 /* Parameters and states are the same everywhere, to the bit; INTERNAL if not. */
 BRAID_MUST_CHECK braid_status braid_peers_compare(braid_trainer *trainer);
 
