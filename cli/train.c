@@ -353,7 +353,8 @@ int cli_train(int argc, char **argv) {
   braid_status status = cli_join_processes(&o.group);
   if (status == BRAID_OK && o.tenant) status = cli_tenant_begin(o.tenant, o.token);
   if (status == BRAID_OK) status = cli_open_registry(&o.place);
-  if (status == BRAID_OK && o.tenant && !o.train.threads) o.train.threads = leave_one_cpu(o.place.registry);
+  bool on_cpu = !o.place.devices || strstr(o.place.devices, "cpu");
+  if (status == BRAID_OK && o.tenant && on_cpu && !o.train.threads) o.train.threads = leave_one_cpu(o.place.registry);
   if (status == BRAID_OK && o.group) braid_registry_set_group(o.place.registry, o.group);
   if (status == BRAID_OK) status = cli_check_batch(&o.place, o.train.batch);
   if (status == BRAID_OK) status = cli_own_devices(o.place.registry, o.place.devices, &o.own_devices);

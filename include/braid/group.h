@@ -68,7 +68,7 @@ BRAID_API BRAID_MUST_CHECK braid_status braid_group_load(const braid_allocator *
 BRAID_API void braid_group_destroy(braid_group *group);
 BRAID_API int braid_group_rank(const braid_group *group); /* 0 if group is NULL */
 BRAID_API int braid_group_size(const braid_group *group); /* 1 if group is NULL */
-/* `interrupted` says whether this process was told to end: a collective then waits for the others half a second more.
+/* `interrupted` says whether this process was told to end: a collective then waits for the others 20 seconds more.
  * Set it before the group is used. */
 BRAID_API void braid_group_set_watch(braid_group *group, bool (*interrupted)(void *context), void *context);
 
@@ -84,7 +84,7 @@ BRAID_API BRAID_MUST_CHECK braid_status braid_group_agree(braid_group *group, br
 /* Whether agree has returned a failure: then all processes know of it, and end by themselves. */
 BRAID_API bool braid_group_failed_together(const braid_group *group);
 /* For devices that reduce by themselves, asked while a collective runs: whether the others are not to be waited for any
- * more, since this process was told to end half a minute ago or a collective has failed. */
+ * more, since this process was told to end 20 seconds ago or a collective has failed. */
 BRAID_API bool braid_group_gives_up(braid_group *group);
 /* Ends all processes with this exit code, for failures after which the others cannot be told. */
 BRAID_API void braid_group_abort(braid_group *group, int code);

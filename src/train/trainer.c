@@ -222,7 +222,9 @@ braid_status braid_trainer_make(const braid_graph *model, braid_dataset *train, 
   *out = NULL;
   braid_train_options own = *options;
   if (braid_group_rank(group)) own.resume = own.keep_best = false; /* what process 0 does with its folder */
+  braid_status together = braid_peers_devices(group, options->devices);
   braid_status status = braid_train_options_check(&own);
+  if (status == BRAID_OK) status = together;
   braid_trainer *trainer = status == BRAID_OK ? braid_zalloc(model->allocator, sizeof *trainer) : NULL;
   if (status == BRAID_OK && !trainer) status = BRAID_NO_MEMORY;
   if (trainer) {
@@ -394,9 +396,11 @@ static void judge_epoch(braid_trainer *trainer, braid_train_progress *progress) 
   const braid_train_options *o = &trainer->options;
   progress->best_epoch = braid_monitor_best(o, &trainer->record) + 1;
   progress->ends_early = braid_monitor_ends(o, &trainer->record);
-  if (o->keep_best && trainer->savable && progress->best_epoch == (int64_t)trainer->record.count)
-    braid_trainer_note_failure(trainer, braid_trainer_save_model(trainer, "best.onnx"),
-                               "the best model was not written");
+  if (!o->keep_best || !trainer->savable || progress->best_epoch != (int64_t)trainer->record.count) return;
+  bool looked_at = trainer->looked_at == braid_trainer_steps_done(trainer);
+  braid_status status = looked_at ? BRAID_OK : braid_trainer_check_finite(trainer);
+  if (status == BRAID_OK) status = braid_trainer_save_model(trainer, "best.onnx");
+  braid_trainer_note_failure(trainer, status, "the best model was not written");
 }
 
 /* Where all scores are 0 no error is left: no step changes anything then, whatever the samples. */
@@ -409,8 +413,8 @@ static void warn_of_same_losses(const braid_trainer *trainer) {
                     (long long)trainer->epoch + 1);
 }
 
-/* Everything trained is on disk before anything is tested or reported, and the epoch is over only when that is done
- * too: a run that is killed in between goes on with the test and the report. */
+/* Everything trained is on disk before anything is tested or reported, but for what is written aside, and the epoch is
+ * over only when that is done too: a run that is killed in between goes on with the test and the report. */
 static braid_status finish_epoch(braid_trainer *trainer, watcher *w) {
   braid_train_progress *progress = &w->progress;
   bool tests = trainer->test && !trainer->slice.rank;
@@ -461,9 +465,10 @@ static braid_train_progress progress_of(const braid_trainer *trainer, double rat
 
 /* After the user asked to stop: what was done is kept. */
 static braid_status cancelled(braid_trainer *trainer) {
-  braid_trainer_note_failure(trainer, braid_aside_end(trainer), "the checkpoint was not written");
+  braid_trainer_note_failure(trainer, braid_aside_end(trainer), "what a thread was writing is lost");
   BRAID_TRY(braid_trainer_check_finite(trainer));
   if (trainer->output) BRAID_TRY(braid_trainer_save(trainer));
+  braid_trainer_write_model(trainer);
   return braid_fail(BRAID_CANCELLED, "stopped after epoch %lld, step %lld%s", (long long)trainer->epoch + 1,
                     (long long)trainer->epoch_step, trainer->options.out_directory ? "; resume goes on from here" : "");
 }

@@ -44,6 +44,7 @@ struct braid_trainer {
   size_t aside_bytes;        /* of values: from so many on they are written by a thread (aside.h) */
   struct braid_aside *aside; /* what the thread writes, or has written; NULL: nothing */
   int64_t looked_at;         /* steps that were done when the state was last looked at before it was kept */
+  bool model_owed;           /* model.onnx is that of an earlier epoch */
   braid_status side_failure; /* first failure of an evaluation, report or checkpoint; returned at the end of the run */
   char side_failure_detail[1024];
 };
@@ -95,6 +96,8 @@ void braid_trainer_note_failure(braid_trainer *trainer, braid_status status, con
 /* Writes a checkpoint, and model.onnx, where there is an output directory. What is large is written aside (aside.h),
  * and not at all while the one before is. */
 void braid_trainer_keep(braid_trainer *trainer, bool model);
+/* model.onnx, where it is owed. */
+void braid_trainer_write_model(braid_trainer *trainer);
 /* The end of a run: what was not kept, or is only being written, is on disk then. */
 BRAID_MUST_CHECK braid_status braid_trainer_keep_all(braid_trainer *trainer);
 /* Restores the state from an open checkpoint of this training graph; settings are not compared. */

@@ -95,7 +95,6 @@ EXPORT int ncclCommInitRank(void **out, int size, id from, int rank) {
   *out = &any;
   return size < 2 || rank >= size || from.bytes[0] != 't' ? 4 : rank == setting("FAKE_NCCL_FAIL", -1) ? 2 : 0;
 }
-UNMAKE(ncclCommDestroy)
 UNMAKE(ncclCommAbort)
 EXPORT int ncclCommGetAsyncError(void *which, int *code) {
   *code = 0;

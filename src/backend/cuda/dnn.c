@@ -3,11 +3,13 @@
 #include <dlfcn.h>
 #include <string.h>
 
+#include "backend/cuda/compiler.h"
 #include "base/detail.h"
 #include "base/library.h"
 #include "base/try.h"
 #include "graph/geometry.h"
 #include "graph/precision.h"
+#include "launch/families.h"
 #include "launch/planner.h"
 
 /* --- the library ---------------------------------------------------------------------------------------------------
@@ -436,8 +438,12 @@ static bool is_slower(const braid_cuda_device *device, direction to, const braid
  * to 0.74 ms in its three largest layers, which read and write what takes 0.03 ms. */
 static bool is_own(const braid_cuda_device *device, direction to, const braid_node_desc *node,
                    const braid_convolution *conv) {
-  bool one = conv->groups == conv->inputs && conv->groups == conv->outputs && conv->groups % 8 == 0;
-  return to == kForward && one && is_channels_last(node) && !braid_launch_has_input(node, 3) && !device->all_libraries;
+  char why[256];
+  if (to != kForward || conv->groups != conv->inputs || device->all_libraries) return false;
+  if (!braid_launch_family_depthwise.kernels->match(node, why, sizeof why)) return false;
+  bool compiles = braid_cuda_compiler_check(device->capability) == BRAID_OK;
+  braid_clear_detail();
+  return compiles;
 }
 
 static bool has_large(const braid_operand *operands, size_t count) {

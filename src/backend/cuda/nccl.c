@@ -40,7 +40,6 @@ typedef struct nccl_api {
   const char *(*error_text)(nccl_code code);
   nccl_code (*make_id)(nccl_id *id);
   nccl_code (*join)(nccl_communicator *out, int size, nccl_id id, int rank);
-  nccl_code (*destroy)(nccl_communicator communicator);
   nccl_code (*abort)(nccl_communicator communicator);
   nccl_code (*asynchronous)(nccl_communicator communicator, nccl_code *code);
   nccl_code (*group_start)(void);
@@ -60,7 +59,8 @@ struct braid_cuda_nccl {
   bool tried;
   nccl_communicator communicator; /* NULL: there is none; why says so */
   char why[kWhyBytes];
-  uint64_t watched_ns; /* atomic: when it was last asked how things are */
+  uint64_t watched_ns;      /* atomic: when it was last asked how things are */
+  braid_cuda_stream stream; /* atomic: of the queue for collectives; NULL: none was enqueued */
 };
 
 static bool find_functions(void *library, nccl_api *api) {
@@ -68,17 +68,11 @@ static bool find_functions(void *library, nccl_api *api) {
     const char *name;
     void *out;
   } functions[] = {
-      {"ncclGetVersion", &api->version},
-      {"ncclGetErrorString", &api->error_text},
-      {"ncclGetUniqueId", &api->make_id},
-      {"ncclCommInitRank", &api->join},
-      {"ncclCommDestroy", &api->destroy},
-      {"ncclCommAbort", &api->abort},
-      {"ncclCommGetAsyncError", &api->asynchronous},
-      {"ncclGroupStart", &api->group_start},
-      {"ncclGroupEnd", &api->group_end},
-      {"ncclAllReduce", &api->all_reduce},
-      {"ncclAllGather", &api->all_gather},
+      {"ncclGetVersion", &api->version},     {"ncclGetErrorString", &api->error_text},
+      {"ncclGetUniqueId", &api->make_id},    {"ncclCommInitRank", &api->join},
+      {"ncclCommAbort", &api->abort},        {"ncclCommGetAsyncError", &api->asynchronous},
+      {"ncclGroupStart", &api->group_start}, {"ncclGroupEnd", &api->group_end},
+      {"ncclAllReduce", &api->all_reduce},   {"ncclAllGather", &api->all_gather},
   };
   bool complete = true;
   for (size_t i = 0; i < sizeof functions / sizeof *functions; i++)
@@ -178,7 +172,8 @@ void braid_cuda_set_group(void *self, struct braid_group *group) {
 
 void braid_cuda_nccl_close(braid_cuda_device *device) {
   if (!device->nccl) return;
-  if (device->nccl->communicator) (void)device->nccl->api.destroy(device->nccl->communicator);
+  /* ncclCommDestroy would wait for the other processes, who may be waiting for this one. */
+  if (device->nccl->communicator) (void)device->nccl->api.abort(device->nccl->communicator);
   pthread_mutex_destroy(&device->nccl->lock);
   braid_free(NULL, device->nccl);
   device->nccl = NULL;
@@ -186,11 +181,11 @@ void braid_cuda_nccl_close(braid_cuda_device *device) {
 
 /* --- waiting -------------------------------------------------------------------------------------------------------
  */
-void braid_cuda_nccl_watch(braid_cuda_device *device) {
+void braid_cuda_nccl_watch(braid_cuda_device *device, braid_cuda_stream stream) {
   static const uint64_t kPauseNs = 100000000;
   braid_cuda_nccl *nccl = device->nccl;
   nccl_code code = 0;
-  if (!nccl || !nccl->communicator) return;
+  if (!nccl || !nccl->communicator || __atomic_load_n(&nccl->stream, __ATOMIC_ACQUIRE) != stream) return;
   uint64_t now = (uint64_t)braid_now_ns(), last = __atomic_load_n(&nccl->watched_ns, __ATOMIC_RELAXED);
   if (now - last < kPauseNs) return;
   if (!__atomic_compare_exchange_n(&nccl->watched_ns, &last, now, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) return;
@@ -347,6 +342,7 @@ static braid_status join_all(const braid_cuda_device *device, const nccl_state *
 
 static braid_status nccl_enqueue(braid_cuda_device *device, void *which, const braid_cuda_call *call) {
   const nccl_state *state = which;
+  __atomic_store_n(&device->nccl->stream, call->stream, __ATOMIC_RELEASE);
   nccl_code code = state->join ? gather_all(device->nccl, state, call) : reduce_all(device->nccl, state, call);
   if (code) return fail_nccl(device->nccl, code, "reducing over the cards");
   return state->join ? join_all(device, state, call) : BRAID_OK;

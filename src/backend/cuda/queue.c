@@ -153,7 +153,7 @@ static bool queue_poll(braid_launch_queue *base, void *event, int32_t *code) {
   braid_cuda_enter(device);
   *code = device->cuda->event_query(((braid_cuda_event *)event)->handle);
   braid_cuda_leave(device);
-  if (*code == BRAID_CUDA_NOT_READY && device->nccl) braid_cuda_nccl_watch(device);
+  if (*code == BRAID_CUDA_NOT_READY && device->nccl) braid_cuda_nccl_watch(device, cuda_queue_of(base)->stream);
   return *code != BRAID_CUDA_NOT_READY;
 }
 

@@ -83,6 +83,7 @@ static bool patience_is_over(void *context) {
 }
 
 bool braid_group_gives_up(braid_group *group) {
+  if (group->together) return false; /* all know, and end by themselves */
   if (__atomic_load_n(&group->lost, __ATOMIC_ACQUIRE)) return true;
   if (!group->interrupted || !group->interrupted(group->watch_context)) return false;
   int64_t now = braid_now_ns(), since = 0;

@@ -26,7 +26,7 @@ struct braid_aside {
   braid_thread thread;
   uint32_t done; /* atomic */
   braid_status status;
-  char detail[512];
+  char detail[1024];
 };
 
 bool braid_aside_suits(const braid_trainer *trainer) {
@@ -73,9 +73,13 @@ static braid_status write_checkpoint(const braid_aside *aside) {
 static void *aside_main(void *context) {
   braid_aside *aside = context;
   aside->status = write_checkpoint(aside);
-  if (aside->status == BRAID_OK && aside->model) aside->status = braid_model_save_onnx(aside->model, aside->model_path);
+  const char *what = aside->path;
+  if (aside->status == BRAID_OK && aside->model) {
+    what = aside->model_path;
+    aside->status = braid_model_save_onnx(aside->model, aside->model_path);
+  }
   if (aside->status != BRAID_OK)
-    snprintf(aside->detail, sizeof aside->detail, "%s",
+    snprintf(aside->detail, sizeof aside->detail, "%.300s: %.600s", what,
              braid_error_detail()[0] ? braid_error_detail() : braid_status_text(aside->status));
   __atomic_store_n(&aside->done, 1, __ATOMIC_RELEASE);
   return NULL;
@@ -112,7 +116,6 @@ static braid_status copy_all(braid_trainer *trainer, bool model, braid_aside *as
 }
 
 braid_status braid_aside_begin(braid_trainer *trainer, bool model) {
-  BRAID_TRY(braid_aside_end(trainer));
   if (trainer->ledger) BRAID_TRY(braid_ledger_writer_sync(trainer->ledger)); /* no checkpoint is ahead of it */
   braid_aside *aside = braid_zalloc(trainer->allocator, sizeof *aside);
   if (!aside) return BRAID_NO_MEMORY;
@@ -139,6 +142,7 @@ braid_status braid_aside_end(braid_trainer *trainer) {
   return status;
 }
 
+static const char kNotWrittenAside[] = "what a thread was writing is lost";
 static const char kNotWritten[] = "the checkpoint was not written";
 
 /* What is large is written aside; then what comes while that goes on is not kept. Memory that is too short for a copy
@@ -147,24 +151,32 @@ void braid_trainer_keep(braid_trainer *trainer, bool model) {
   if (!trainer->output) return;
   bool aside = braid_aside_suits(trainer);
   bool looked_at = trainer->looked_at == braid_trainer_steps_done(trainer);
+  trainer->model_owed |= model && trainer->savable;
   if (aside && (!looked_at || braid_aside_is_busy(trainer))) return;
-  braid_status status = aside ? braid_aside_begin(trainer, model && trainer->savable) : BRAID_NO_MEMORY;
+  braid_trainer_note_failure(trainer, braid_aside_end(trainer), kNotWrittenAside);
+  braid_status status = aside ? braid_aside_begin(trainer, trainer->model_owed) : BRAID_NO_MEMORY;
   if (status != BRAID_NO_MEMORY) {
     braid_trainer_note_failure(trainer, status, kNotWritten);
+    if (status == BRAID_OK) trainer->model_owed = false;
     return;
   }
   braid_clear_detail();
   braid_trainer_note_failure(trainer, braid_trainer_save(trainer), kNotWritten);
-  if (model && trainer->savable)
-    braid_trainer_note_failure(trainer, braid_trainer_save_model(trainer, "model.onnx"), "the model was not written");
+  braid_trainer_write_model(trainer);
+}
+
+void braid_trainer_write_model(braid_trainer *trainer) {
+  if (!trainer->model_owed) return;
+  trainer->model_owed = false;
+  braid_trainer_note_failure(trainer, braid_trainer_save_model(trainer, "model.onnx"), "the model was not written");
 }
 
 braid_status braid_trainer_keep_all(braid_trainer *trainer) {
   if (!trainer->output || !braid_aside_suits(trainer)) return BRAID_OK;
   BRAID_TRY(braid_trainer_check_finite(trainer));
-  braid_trainer_note_failure(trainer, braid_aside_end(trainer), kNotWritten);
+  braid_trainer_note_failure(trainer, braid_aside_end(trainer), kNotWrittenAside);
   braid_trainer_note_failure(trainer, braid_trainer_save(trainer), kNotWritten);
-  if (trainer->savable)
-    braid_trainer_note_failure(trainer, braid_trainer_save_model(trainer, "model.onnx"), "the model was not written");
+  trainer->model_owed |= trainer->savable;
+  braid_trainer_write_model(trainer);
   return BRAID_OK;
 }

@@ -16,8 +16,8 @@ typedef struct braid_aside braid_aside;
 bool braid_aside_suits(const braid_trainer *trainer);
 /* Is one being written? */
 bool braid_aside_is_busy(const braid_trainer *trainer);
-/* What the trainer holds now is copied, and written by the thread. `model`: model.onnx too. Before it, the end of the
- * one before is waited for, whose failure is returned. NO_MEMORY: nothing was begun. */
+/* What the trainer holds now is copied, and written by the thread; the one before must have ended. `model`: model.onnx
+ * too. NO_MEMORY: nothing was begun. */
 BRAID_MUST_CHECK braid_status braid_aside_begin(braid_trainer *trainer, bool model);
 /* Waits for the one that is being written; its failure. */
 BRAID_MUST_CHECK braid_status braid_aside_end(braid_trainer *trainer);

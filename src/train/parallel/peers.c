@@ -19,6 +19,19 @@ static braid_status is_same(braid_group *group, uint32_t number, bool *out) {
   return BRAID_OK;
 }
 
+static int64_t count_cards(const char *devices) {
+  int64_t count = 0;
+  for (const char *at = devices; at && *at; at += strcspn(at, " "), at += strspn(at, " "))
+    count += strncmp(at, "cuda", 4) == 0;
+  return count;
+}
+
+braid_status braid_peers_devices(braid_group *group, const char *devices) {
+  bool same;
+  BRAID_TRY(is_same(group, (uint32_t)count_cards(devices), &same));
+  return same ? BRAID_OK : braid_fail(BRAID_INVALID_ARGUMENT, "the processes have different numbers of CUDA devices");
+}
+
 /* --- before the first step -----------------------------------------------------------------------------------------
  */
 static uint32_t sum_words(uint32_t sum, const void *data, size_t bytes) {
