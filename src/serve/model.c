@@ -1,4 +1,5 @@
 #include "serve/model.h"
+#include "runtime/machine.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -7,6 +8,7 @@
 #include "base/try.h"
 #include "braid/model.h"
 #include "braid/session.h"
+#include "runtime/machine.h"
 #include "serve/harvest.h"
 #include "serve/model_parts.h"
 
@@ -35,6 +37,9 @@ braid_status braid_serve_device_open(const braid_serve_device_config *config, br
     }
     out->instance_count++;
   }
+  out->prompt = out->instance_count > 0;
+  for (size_t i = 0; out->prompt && i < out->machines[0]->device_count; i++)
+    out->prompt = strcmp(out->machines[0]->devices[i].backend->name, "cpu") == 0;
   return BRAID_OK;
 }
 

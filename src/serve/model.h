@@ -23,6 +23,7 @@ typedef struct braid_serve_device {
   braid_registry *registry;
   braid_machine *machines[BRAID_SERVE_INSTANCES];
   size_t instance_count;
+  bool prompt; /* it computes on this process's CPUs alone, so that a short run cannot take long */
   struct braid_serve_harvest *harvest; /* whose turns trials of models take; NULL: none */
   size_t index;                        /* of the device in the configuration */
   braid_serve_card *card;              /* NULL: it is none. Locked by the device's line */

@@ -311,7 +311,7 @@ static void *worker_main(void *context) {
 /* The line is locked, and the request waits in it alone. NULL: it is the workers'. */
 static braid_serve_request *borrow_instance(braid_serve_scheduler *scheduler, braid_serve_line *l,
                                             braid_serve_request *request) {
-  if (l->card || l->lent || l->device->instance_count > 1 || l->device->config->threads != 1 ||
+  if (l->card || l->lent || !l->device->prompt || l->device->instance_count > 1 || l->device->config->threads != 1 ||
       request->model->max_batch > 1 || !braid_serve_model_is_short(request->model, request, BRAID_SERVE_SHORT_NS))
     return NULL;
   worker *w = scheduler->workers;
