@@ -194,7 +194,7 @@ static braid_client_status open_socket(const char *address, const braid_client_o
   if (status != BRAID_CLIENT_OK || !secure) return status;
   braid_tls_files files = {options->authority, options->certificate, options->key};
   int64_t rest = p->deadline_ms - client_now_ms();
-  switch (braid_tls_open(&files, *file, host, rest > 0 ? rest : 0, tls, why)) {
+  switch (braid_tls_open(&files, *file, host, rest > 0 ? rest : 0, p->stop, tls, why)) {
   case BRAID_TLS_DONE:
     return BRAID_CLIENT_OK;
   case BRAID_TLS_TIMEOUT:

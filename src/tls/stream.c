@@ -13,7 +13,7 @@
 #include "tls/gnutls.h"
 #include "tls/tls.h"
 
-enum { kRecordHeader = 5, kHost = 256 };
+enum { kRecordHeader = 5, kHost = 256, kLookMs = 50 };
 /* Who speaks TLS to another service of the same certificate is not let in here. */
 static const char kApplication[] = "braid/1";
 static const char kPriorities[] = "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2";
@@ -291,7 +291,7 @@ braid_tls_result braid_tls_handshake(braid_tls_stream *s) {
   return BRAID_TLS_FAILED;
 }
 
-static braid_tls_result shake_within(braid_tls_stream *s, int64_t timeout_ms) {
+static braid_tls_result shake_within(braid_tls_stream *s, int64_t timeout_ms, const int *stop) {
   int64_t until = now_ms() + timeout_ms;
   for (;;) {
     braid_tls_result result = braid_tls_handshake(s);
@@ -301,13 +301,18 @@ static braid_tls_result shake_within(braid_tls_stream *s, int64_t timeout_ms) {
       snprintf(s->why, sizeof s->why, "TLS: the handshake was not done in time");
       return BRAID_TLS_TIMEOUT;
     }
+    if (stop && __atomic_load_n(stop, __ATOMIC_ACQUIRE)) {
+      snprintf(s->why, sizeof s->why, "TLS: the handshake was given up");
+      return BRAID_TLS_FAILED;
+    }
+    if (stop && rest > kLookMs) rest = kLookMs;
     struct pollfd poller = {.fd = s->file, .events = result == BRAID_TLS_READ ? POLLIN : POLLOUT};
     (void)poll(&poller, 1, rest < INT_MAX ? (int)rest : INT_MAX);
   }
 }
 
 braid_tls_result braid_tls_open(const braid_tls_files *files, int file, const char *host, int64_t timeout_ms,
-                                braid_tls_stream **out, char *why) {
+                                const int *stop, braid_tls_stream **out, char *why) {
   braid_tls_context *context;
   braid_tls_stream *s;
   *out = NULL;
@@ -317,7 +322,7 @@ braid_tls_result braid_tls_open(const braid_tls_files *files, int file, const ch
     return BRAID_TLS_FAILED;
   }
   s->own = context;
-  braid_tls_result result = shake_within(s, timeout_ms);
+  braid_tls_result result = shake_within(s, timeout_ms, stop);
   if (result == BRAID_TLS_DONE) {
     *out = s;
     return result;

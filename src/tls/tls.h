@@ -44,9 +44,10 @@ void braid_tls_context_destroy(braid_tls_context *context); /* after its streams
  * has to name, a name or a numeric address; NULL of a server. */
 bool braid_tls_stream_create(const braid_tls_context *context, int file, const char *host, braid_tls_stream **out,
                              char *why);
-/* A client's stream, with a context of its own and the handshake done. FAILED, TIMEOUT: `why` is the sentence. */
+/* A client's stream, with a context of its own and the handshake done. FAILED, TIMEOUT: `why` is the sentence. FAILED
+ * too within 50 ms of *stop (atomic; NULL: never) being other than 0. */
 braid_tls_result braid_tls_open(const braid_tls_files *files, int file, const char *host, int64_t timeout_ms,
-                                braid_tls_stream **out, char *why);
+                                const int *stop, braid_tls_stream **out, char *why);
 void braid_tls_destroy(braid_tls_stream *stream); /* says nothing to the other side. NULL is allowed */
 
 /* Goes on with the handshake as far as the socket lets it. FAILED: braid_tls_why() says why, and the other side is told

@@ -12,11 +12,12 @@ bool braid_tls_context_create(bool server, const braid_tls_files *files, braid_t
 }
 
 braid_tls_result braid_tls_open(const braid_tls_files *files, int file, const char *host, int64_t timeout_ms,
-                                braid_tls_stream **out, char *why) {
+                                const int *stop, braid_tls_stream **out, char *why) {
   braid_tls_context *context;
   (void)file;
   (void)host;
   (void)timeout_ms;
+  (void)stop;
   *out = NULL;
   (void)braid_tls_context_create(false, files, &context, why);
   return BRAID_TLS_FAILED;

@@ -259,7 +259,7 @@ static braid_status open_tls(remote_channel *channel, const char *host, const re
   char why[BRAID_TLS_WHY];
   braid_tls_files files = {options->authority, options->certificate, options->key};
   braid_tls_result result =
-      braid_tls_open(&files, channel->file, host, channel->silence_ns / 1000000, &channel->tls, why);
+      braid_tls_open(&files, channel->file, host, channel->silence_ns / 1000000, NULL, &channel->tls, why);
   return result == BRAID_TLS_DONE ? BRAID_OK : braid_fail(BRAID_IO, "%s: %s", channel->address, why);
 }
 

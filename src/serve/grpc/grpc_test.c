@@ -29,7 +29,7 @@ static const char kConfig[] = "max_request_bytes: 1048576\n"
                               "  - {name: chief, token: secret, admin: true, shared_memory: /braid-test}\n";
 
 static float image[IN], expected[OUT];
-static const char *trace_parent; /* that calls have which begin; NULL: none */
+static const char *trace_parent; /* that calls have which begin, with two tracestates; NULL: none */
 
 /* --- a daemon -------------------------------------------------------------------------------------------------------
  */
@@ -104,7 +104,7 @@ static void client_begin(client *c, client_call *out, const char *method, const 
   size_t count = 0;
   *out = (client_call){0};
   snprintf(bearer, sizeof bearer, "%s", token ? token : "");
-  grpc_metadata headers[2];
+  grpc_metadata headers[4];
   size_t header_count = 0;
   if (token)
     headers[header_count++] = (grpc_metadata){.key = grpc_slice_from_static_string("authorization"),
@@ -112,6 +112,9 @@ static void client_begin(client *c, client_call *out, const char *method, const 
   if (trace_parent)
     headers[header_count++] = (grpc_metadata){.key = grpc_slice_from_static_string("traceparent"),
                                               .value = grpc_slice_from_copied_string(trace_parent)};
+  for (int i = 0; trace_parent && i < 2; i++)
+    headers[header_count++] = (grpc_metadata){.key = grpc_slice_from_static_string("tracestate"),
+                                              .value = grpc_slice_from_static_string(i ? "b=2" : "a=1")};
   gpr_timespec deadline = gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC), gpr_time_from_seconds(WAIT_S, GPR_TIMESPAN));
   out->call = grpc_channel_create_call(c->channel, NULL, GRPC_PROPAGATE_DEFAULTS, c->queue,
                                        grpc_slice_from_copied_string(method), NULL, deadline, NULL);
@@ -459,6 +462,7 @@ static void test_trace(void **state) {
   const json_t *streamed = span_find(spans, "inference.GRPCInferenceService/ModelStreamInfer", "00f067aa0ba902b7", 0);
   assert_true(unary && streamed);
   assert_string_equal(span_text(unary, "traceId"), "4bf92f3577b34da6a3ce929d0e0e4736");
+  assert_string_equal(span_text(unary, "traceState"), "a=1,b=2");
   assert_string_equal(span_attribute(unary, "rpc.grpc.status_code"), "0");
   assert_string_equal(span_attribute(streamed, "rpc.grpc.status_code"), "3");
   assert_int_equal(json_array_size(spans), 6); /* five of the one, one of the other, which was refused */

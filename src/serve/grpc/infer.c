@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/text.h"
 #include "serve/grpc/infer_write.h"
 
 /* A request on its way: what the scheduler keeps of ours. */
@@ -92,10 +93,12 @@ static braid_serve_request *pending_request(infer_pending *pending, const braid_
   return NULL;
 }
 
-/* Trace context (W3C) of the call's metadata. Two traceparents are none; of several tracestates the first counts. */
+/* Trace context (W3C) of the call's metadata. Two traceparents are none; several tracestates are one list. */
 static braid_serve_trace *begin_trace(const braid_grpc_call *call) {
   braid_trace_headers headers = {0};
+  braid_text state;
   size_t parents = 0;
+  braid_text_init(&state, NULL);
   for (size_t i = 0; i < call->metadata.count; i++) {
     const grpc_metadata *entry = &call->metadata.metadata[i];
     const char *value = (const char *)GRPC_SLICE_START_PTR(entry->value);
@@ -103,14 +106,18 @@ static braid_serve_trace *begin_trace(const braid_grpc_call *call) {
     if (grpc_slice_str_cmp(entry->key, "traceparent") == 0) {
       headers.parent = parents++ ? NULL : value;
       headers.parent_bytes = bytes;
-    } else if (!headers.state && grpc_slice_str_cmp(entry->key, "tracestate") == 0) {
-      headers.state = value;
-      headers.state_bytes = bytes;
+    } else if (grpc_slice_str_cmp(entry->key, "tracestate") == 0) {
+      if (state.length) braid_text_add(&state, ",");
+      braid_text_add_bytes(&state, value, bytes);
     }
   }
+  headers.state = state.data;
+  headers.state_bytes = state.length;
   bool streamed = call->method->kind == BRAID_GRPC_STREAM;
-  return braid_serve_trace_begin(call->grpc->server->tracer, streamed ? BRAID_TRACE_GRPC_STREAM : BRAID_TRACE_GRPC,
-                                 &headers, braid_now_ns());
+  braid_serve_trace *trace = braid_serve_trace_begin(
+      call->grpc->server->tracer, streamed ? BRAID_TRACE_GRPC_STREAM : BRAID_TRACE_GRPC, &headers, braid_now_ns());
+  braid_text_deinit(&state);
+  return trace;
 }
 
 void braid_grpc_call_infer(braid_grpc_call *call, grpc_byte_buffer *buffer) {

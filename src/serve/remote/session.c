@@ -2,8 +2,6 @@
 #include "serve/remote/session.h"
 
 #include <errno.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -455,11 +453,6 @@ static session *session_create(struct braid_serve_remote *remote, int file, brai
 braid_serve_verdict braid_serve_remote_adopt(struct braid_serve_remote *remote, int file, braid_serve_tenant *tenant,
                                              const braid_serve_device_config *device, uint64_t id,
                                              char detail[BRAID_SERVE_DETAIL]) {
-  int one = 1, idle = 30, between = 10, count = 3; /* a client whose machine is gone frees what it has in a minute */
-  (void)setsockopt(file, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof one);
-  (void)setsockopt(file, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle); /* Unix sockets have none of these */
-  (void)setsockopt(file, IPPROTO_TCP, TCP_KEEPINTVL, &between, sizeof between);
-  (void)setsockopt(file, IPPROTO_TCP, TCP_KEEPCNT, &count, sizeof count);
   pthread_mutex_lock(&remote->lock);
   reap(remote);
   size_t own = 0, most = remote->server->tenant_count > 1 ? BRAID_SERVE_SESSIONS / 2 : BRAID_SERVE_SESSIONS;

@@ -53,6 +53,11 @@ static bool add_headers(trace_post *post, const trace_settings *settings) {
 
 static bool set_options(trace_post *post, const trace_settings *settings) {
   CURL *curl = post->curl;
+#if LIBCURL_VERSION_NUM >= 0x075700
+  /* Else the end waits for the thread that resolves a name, as long as its server says nothing. An older library than
+   * these headers does not know it. */
+  (void)curl_easy_setopt(curl, CURLOPT_QUICK_EXIT, 1L);
+#endif
   return curl_easy_setopt(curl, CURLOPT_URL, settings->endpoint) == CURLE_OK &&
          curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https") == CURLE_OK &&
          curl_easy_setopt(curl, CURLOPT_HTTPHEADER, post->headers) == CURLE_OK &&

@@ -2,6 +2,8 @@
  * callers' contexts, collectors that are away, slow or refuse, and what the environment says. */
 #include "serve/trace/trace_check.h"
 
+#include <dlfcn.h>
+#include <netdb.h>
 #include <sys/stat.h>
 
 #include "base/clock.h"
@@ -332,6 +334,38 @@ static void test_mute(void **state) {
   away(true);
 }
 
+static int asked; /* atomic: for that name */
+
+/* libc's, but for a name whose server says nothing. */
+__attribute__((visibility("default"))) int getaddrinfo(const char *name, const char *service,
+                                                       const struct addrinfo *hints, struct addrinfo **out) {
+  int (*real)(const char *, const char *, const struct addrinfo *, struct addrinfo **);
+  if (name && strcmp(name, "silent.test") == 0) {
+    __atomic_store_n(&asked, 1, __ATOMIC_RELEASE);
+    wire_pause(15000);
+    return EAI_AGAIN;
+  }
+  *(void **)&real = dlsym(RTLD_NEXT, "getaddrinfo");
+  return real(name, service, hints, out);
+}
+
+/* Who stops does not wait for the name of a collector. */
+static void test_name_without_answer(void **state) {
+  (void)state;
+  need_curl();
+  trace_settings settings = {.endpoint = "http://silent.test:4318/v1/traces", .timeout_ms = 10000};
+  trace_post *post;
+  char why[BRAID_SERVE_DETAIL];
+  uint64_t rejected;
+  assert_int_equal(braid_trace_post_open(&settings, &post), BRAID_OK);
+  int64_t began = braid_now_ns(), stop = began + 300000000;
+  assert_int_equal(braid_trace_post_send(post, "{}", 2, &stop, why, &rejected), TRACE_LATER);
+  braid_trace_post_close(post);
+  assert_true(__atomic_load_n(&asked, __ATOMIC_ACQUIRE));
+  int64_t took = (braid_now_ns() - began) / 1000000;
+  if (took > 8000) fail_msg("%lld ms", (long long)took);
+}
+
 /* --- the file -------------------------------------------------------------------------------------------------------
  */
 static void test_file(void **state) {
@@ -471,10 +505,18 @@ static int set_up(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_tree),     cmocka_unit_test(test_hostile),     cmocka_unit_test(test_wire),
-      cmocka_unit_test(test_refusals), cmocka_unit_test(test_batch),       cmocka_unit_test(test_again),
-      cmocka_unit_test(test_away),     cmocka_unit_test(test_mute),        cmocka_unit_test(test_file),
-      cmocka_unit_test(test_pairs),    cmocka_unit_test(test_environment), cmocka_unit_test(test_headers)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_tree),
+                                     cmocka_unit_test(test_hostile),
+                                     cmocka_unit_test(test_wire),
+                                     cmocka_unit_test(test_refusals),
+                                     cmocka_unit_test(test_batch),
+                                     cmocka_unit_test(test_again),
+                                     cmocka_unit_test(test_away),
+                                     cmocka_unit_test(test_mute),
+                                     cmocka_unit_test(test_file),
+                                     cmocka_unit_test(test_pairs),
+                                     cmocka_unit_test(test_environment),
+                                     cmocka_unit_test(test_headers),
+                                     cmocka_unit_test(test_name_without_answer)};
   return skip_run_group_tests(tests, set_up, remove_folder);
 }

@@ -30,6 +30,7 @@ typedef struct relay_end {
 
 struct relay_link {
   relay_link *next, *previous;
+  relay_link *again_next, **again_slot; /* in its worker's list; NULL: it is not */
   braid_tls_stream *stream;
   relay_end network, plain;
   bool left;                /* it is in the list of those that leave their worker */
@@ -48,6 +49,7 @@ typedef struct relay_worker {
   bool runs;
   int epoll, wake;             /* wake: an eventfd */
   relay_link *links, *leaving; /* leaving: after the events at hand */
+  relay_link *again;           /* whose turns are over, where epoll does not say that there is more */
   pthread_mutex_t lock;        /* of the inbox */
   relay_link *inbox;
 } relay_worker;
@@ -94,10 +96,27 @@ static void end_forget(relay_worker *worker, relay_end *end) {
   end->watched = false;
 }
 
+static void link_again(relay_worker *worker, relay_link *link) {
+  if (link->again_slot) return;
+  link->again_next = worker->again;
+  link->again_slot = &worker->again;
+  if (link->again_next) link->again_next->again_slot = &link->again_next;
+  worker->again = link;
+}
+
+static void link_not_again(relay_link *link) {
+  if (!link->again_slot) return;
+  *link->again_slot = link->again_next;
+  if (link->again_next) link->again_next->again_slot = link->again_slot;
+  link->again_next = NULL;
+  link->again_slot = NULL;
+}
+
 /* Leaves the worker: for the one that carries, if all is well, or for good. */
 static void link_leave(relay_worker *worker, relay_link *link) {
   end_forget(worker, &link->network);
   end_forget(worker, &link->plain);
+  link_not_again(link);
   if (link->next) link->next->previous = link->previous;
   if (link->previous)
     link->previous->next = link->next;
@@ -207,18 +226,24 @@ static bool carry_out(relay_link *link, bool *lost) {
   return moved;
 }
 
+/* Both ends have been told, or the plain one needs not be: who goes on sending to it is not listened to. */
+static bool link_is_over(const relay_link *link) {
+  return link->out_told && (link->in_told || link->plain.gone);
+}
+
 static void link_carry(relay_worker *worker, relay_link *link) {
-  bool lost = false, moved = true,
-       gone = link->network.gone || link->plain.gone; /* epoll says nothing of what is left */
-  for (int i = 0; (gone || i < kTurns) && moved && !lost; i++) {
+  bool lost = false, moved = true;
+  for (int i = 0; i < kTurns && moved && !lost && !link_is_over(link); i++) {
     moved = carry_in(link, &lost);
     if (!lost) moved |= carry_out(link, &lost);
   }
   uint32_t network = (link->in_used || link->in_ended ? 0u : (uint32_t)EPOLLIN) | (link->out_used ? EPOLLOUT : 0u);
   uint32_t plain = (link->out_used || link->out_ended ? 0u : (uint32_t)EPOLLIN) | (link->in_used ? EPOLLOUT : 0u);
-  if (lost || (link->out_told && (link->in_told || link->plain.gone)) || !end_watch(worker, &link->network, network) ||
+  if (lost || link_is_over(link) || !end_watch(worker, &link->network, network) ||
       !end_watch(worker, &link->plain, plain))
     link_lose(worker, link);
+  else if (moved && (link->network.gone || link->plain.gone))
+    link_again(worker, link);
 }
 
 /* --- a thread ------------------------------------------------------------------------------------------------------
@@ -264,6 +289,18 @@ static void take_inbox(relay_worker *worker) {
   }
 }
 
+/* Those that are to go on after this come once more: events, stop and late links are looked at between. */
+static void carry_again(relay_worker *worker) {
+  relay_link *first = worker->again;
+  worker->again = NULL;
+  if (first) first->again_slot = &first;
+  while (first) {
+    relay_link *link = first;
+    link_not_again(link);
+    link_carry(worker, link);
+  }
+}
+
 static void let_leave(relay_worker *worker) {
   while (worker->leaving) {
     relay_link *link = worker->leaving;
@@ -294,7 +331,8 @@ static void *worker_main(void *context) {
     bool stop = __atomic_load_n(&worker->relay->stop, __ATOMIC_ACQUIRE);
     if (stop && !until) until = braid_now_ns() + kLastNs;
     if (stop && (!worker->links || braid_now_ns() > until)) break;
-    int count = epoll_wait(worker->epoll, events, kEvents, stop ? 5 : worker->links ? (int)(sweep_ns / 1000000) : -1);
+    int timeout = worker->again ? 0 : stop ? 5 : worker->links ? (int)(sweep_ns / 1000000) : -1;
+    int count = epoll_wait(worker->epoll, events, kEvents, timeout);
     for (int i = 0; i < count; i++) {
       relay_end *end = events[i].data.ptr;
       if (!end)
@@ -302,6 +340,7 @@ static void *worker_main(void *context) {
       else if (!end->link->left)
         link_serve(worker, end, events[i].events);
     }
+    carry_again(worker);
     int64_t now = braid_now_ns();
     if (now - swept >= sweep_ns) {
       sweep(worker, now);

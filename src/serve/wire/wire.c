@@ -65,6 +65,16 @@ static bool drop_stranger(struct braid_serve_wire *wire) {
   return oldest != NULL;
 }
 
+/* Of a socket of TCP: answers leave at once, and a client whose machine is gone frees what it has in a minute. */
+static void set_up(int file) {
+  int one = 1, idle = 30, between = 10, count = 3;
+  (void)setsockopt(file, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+  (void)setsockopt(file, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof one);
+  (void)setsockopt(file, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
+  (void)setsockopt(file, IPPROTO_TCP, TCP_KEEPINTVL, &between, sizeof between);
+  (void)setsockopt(file, IPPROTO_TCP, TCP_KEEPCNT, &count, sizeof count);
+}
+
 static void accept_some(struct braid_serve_wire *wire, const int *listener) {
   bool local = listener == &wire->listeners[0];
   for (int i = 0; i < kAccepts; i++) {
@@ -77,8 +87,7 @@ static void accept_some(struct braid_serve_wire *wire, const int *listener) {
       turn_away(wire, file);
       continue;
     }
-    int one = 1;
-    if (!local) (void)setsockopt(file, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    if (!local) set_up(file);
     braid_tls_relay *relay = local ? NULL : wire->server->relay;
     int plain = file;
     if (relay && braid_tls_relay_adopt(relay, file, &plain) != BRAID_OK) {

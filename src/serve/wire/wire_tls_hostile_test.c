@@ -4,6 +4,7 @@
 #include <pthread.h>
 
 #include "base/clock.h"
+#include "serve/wire/relay.h"
 #include "serve/wire/wire_tls_check.h"
 
 /* Another client, whatever those before it did. */
@@ -288,11 +289,80 @@ static void test_renegotiation(void **state) {
   stop();
 }
 
+/* --- a flood -------------------------------------------------------------------------------------------------------
+ */
+enum { kFlood = 8000 }; /* records of a byte, of some 23 each: as many as a socket's buffer has room for */
+
+static void pass_on(int from, int to) {
+  static uint8_t bytes[65536];
+  ssize_t count;
+  while ((count = recv(from, bytes, sizeof bytes, MSG_DONTWAIT)) > 0)
+    for (ssize_t at = 0, sent; at < count && (sent = send(to, bytes + at, (size_t)(count - at), MSG_NOSIGNAL)) > 0;)
+      at += sent;
+}
+
+/* One who sends without end to a connection that the daemon has closed is not listened to: the thread that carries is
+ * that of all others too. What is left in the socket shows it, since the other end is then reset. */
+static void test_flood_of_what_is_closed(void **state) {
+  (void)state;
+  char why[BRAID_TLS_WHY];
+  static uint8_t bytes[kFlood * 40];
+  int network[2], client[2], plain;
+  braid_tls_relay *relay;
+  braid_tls_context *context;
+  braid_tls_stream *stream;
+  if (!tls_there) skip_test("system", "there is no openssl, or Braid was built without GnuTLS");
+  assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, network), 0);
+  assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, client), 0);
+  const braid_tls_files own = {NULL, tls_file("server.pem"), tls_file("server.key")};
+  assert_int_equal(braid_tls_relay_create(&own, INT64_C(20000000000), &relay), BRAID_OK);
+  assert_int_equal(braid_tls_relay_adopt(relay, network[0], &plain), BRAID_OK);
+  if (!braid_tls_context_create(false, &(braid_tls_files){.authority = tls_file("ca.pem")}, &context, why) ||
+      !braid_tls_stream_create(context, client[0], "localhost", &stream, why))
+    fail_msg("%s", why);
+  int64_t until = braid_now_ns() + INT64_C(20000000000);
+  while (braid_tls_handshake(stream) != BRAID_TLS_DONE) {
+    assert_true(braid_now_ns() < until);
+    pass_on(client[1], network[1]);
+    (void)poll(&(struct pollfd){.fd = network[1], .events = POLLIN}, 1, 20);
+    pass_on(network[1], client[1]);
+  }
+  pass_on(client[1], network[1]);
+  size_t used = 0, sent = 0;
+  for (int i = 0; i < kFlood; i++) {
+    assert_int_equal(braid_tls_send(stream, &(struct iovec){"x", 1}, 1), 1);
+    ssize_t count = recv(client[1], bytes + used, sizeof bytes - used, MSG_DONTWAIT);
+    assert_true(count > 0);
+    used += (size_t)count;
+  }
+  while (sent < used) { /* until the relay takes no more, since nobody reads what it carries */
+    ssize_t count = send(network[1], bytes + sent, used - sent < 4096 ? used - sent : 4096, MSG_DONTWAIT);
+    if (count > 0) sent += (size_t)count;
+    if (count < 0 && poll(&(struct pollfd){.fd = network[1], .events = POLLOUT}, 1, 300) == 0) break;
+  }
+  assert_true(sent > 20000);
+  close(plain);
+  assert_int_equal(poll(&(struct pollfd){.fd = network[1]}, 1, 20000), 1); /* closed, not only shut down */
+  wire_pause(50);
+  int reason = 0;
+  socklen_t length = sizeof reason;
+  assert_int_equal(getsockopt(network[1], SOL_SOCKET, SO_ERROR, &reason, &length), 0);
+  if (!reason) fail_msg("all of a flood was read");
+  assert_int_equal(reason, ECONNRESET);
+  braid_tls_destroy(stream);
+  braid_tls_context_destroy(context);
+  braid_tls_relay_destroy(relay);
+  close(network[1]);
+  close(client[0]);
+  close(client[1]);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_teardown(test_handshakes_that_are_none, stop_left),
       cmocka_unit_test_teardown(test_room, stop_left),
       cmocka_unit_test_teardown(test_renegotiation, stop_left),
+      cmocka_unit_test(test_flood_of_what_is_closed),
       cmocka_unit_test_teardown(test_cut_off, stop_left),
       cmocka_unit_test_teardown(test_changed, stop_left),
       cmocka_unit_test_teardown(test_stalled_record, stop_left),

@@ -1,5 +1,6 @@
 /* Braid's protocol over TLS: the bits of a session, whoever is not whom the certificate says is not spoken to, programs
  * that are not ours understand it, and the end is said. */
+#include <netinet/tcp.h>
 #include <pthread.h>
 
 #include "base/clock.h"
@@ -276,6 +277,89 @@ static void test_openssl_daemon(void **state) {
   refuse_connect(address, &options, BRAID_CLIENT_LOST, "authority that is not trusted here");
 }
 
+/* The sockets of TCP that the daemon, which is in this process, has accepted: also where others stand between them and
+ * who serves, a client whose machine is gone is noticed. */
+static void test_keepalive(void **state) {
+  (void)state;
+  int accepted = 0;
+  start_with("server", "");
+  braid_client *client = connect_tls();
+  for (int file = 0; file < 1024; file++) {
+    struct sockaddr_in own, other;
+    socklen_t length = sizeof own, other_length = sizeof other;
+    int on = 0, idle = 0;
+    socklen_t on_length = sizeof on, idle_length = sizeof idle;
+    if (getsockname(file, (struct sockaddr *)&own, &length) != 0 || own.sin_family != AF_INET ||
+        ntohs(own.sin_port) != braid_server_wire_port(server) ||
+        getpeername(file, (struct sockaddr *)&other, &other_length) != 0)
+      continue;
+    assert_int_equal(getsockopt(file, SOL_SOCKET, SO_KEEPALIVE, &on, &on_length), 0);
+    assert_int_equal(getsockopt(file, IPPROTO_TCP, TCP_KEEPIDLE, &idle, &idle_length), 0);
+    assert_int_equal(on, 1);
+    assert_int_equal(idle, 30);
+    accepted++;
+  }
+  assert_int_equal(accepted, 1);
+  braid_client_close(client);
+  stop();
+}
+
+/* A daemon that accepts and says nothing is not waited for when another has done all. */
+typedef struct spread_check {
+  braid_client_tensor input;
+  size_t taken;
+} spread_check;
+
+static bool give_row(void *context, size_t index, braid_client_launch_options *out) {
+  spread_check *check = context;
+  (void)index;
+  *out = (braid_client_launch_options){.model = "lenet", .inputs = &check->input, .input_count = 1};
+  return true;
+}
+
+static bool take_row(void *context, size_t index, const braid_client_call *call) {
+  spread_check *check = context;
+  size_t count;
+  (void)index;
+  assert_memory_equal(braid_client_outputs(call, &count)->data, expected[0], sizeof expected[0]);
+  check->taken++;
+  return true;
+}
+
+static void test_spread_with_one_that_is_silent(void **state) {
+  (void)state;
+  char addresses[2][64];
+  start_with("server", "");
+  int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  struct sockaddr_in own = {.sin_family = AF_INET};
+  socklen_t length = sizeof own;
+  own.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  assert_int_equal(bind(listener, (struct sockaddr *)&own, sizeof own), 0);
+  assert_int_equal(listen(listener, 8), 0); /* the kernel accepts, and nobody answers */
+  assert_int_equal(getsockname(listener, (struct sockaddr *)&own, &length), 0);
+  snprintf(addresses[0], sizeof addresses[0], "%s", tls_address("localhost"));
+  snprintf(addresses[1], sizeof addresses[1], "tls:127.0.0.1:%d", ntohs(own.sin_port));
+  spread_check check = {.input = {.name = "input",
+                                  .dtype = BRAID_CLIENT_F32,
+                                  .rank = 4,
+                                  .dims = {1, 1, 28, 28},
+                                  .data = image[0],
+                                  .bytes = sizeof image[0]}};
+  const braid_client_options connection = {.authority = tls_file("ca.pem"), .connect_ms = 30000};
+  const braid_client_spread_options options = {
+      .addresses = (const char *const[]){addresses[0], addresses[1]}, .address_count = 2, .connection = &connection};
+  const braid_client_work work = {.count = 20, .give = give_row, .take = take_row, .context = &check};
+  struct timespec began, ended;
+  clock_gettime(CLOCK_MONOTONIC, &began);
+  braid_client_status status = braid_client_spread(&options, &work, NULL, NULL);
+  clock_gettime(CLOCK_MONOTONIC, &ended);
+  if (status != BRAID_CLIENT_OK) fail_msg("%s", braid_client_error());
+  assert_int_equal(check.taken, 20);
+  assert_true(ended.tv_sec - began.tv_sec < 15);
+  close(listener);
+  stop();
+}
+
 /* --- the end -------------------------------------------------------------------------------------------------------
  */
 static void test_stop(void **state) {
@@ -313,6 +397,8 @@ int main(void) {
       cmocka_unit_test_teardown(test_configurations, stop_left),
       cmocka_unit_test_teardown(test_openssl, stop_left),
       cmocka_unit_test_teardown(test_openssl_daemon, stop_left),
+      cmocka_unit_test_teardown(test_keepalive, stop_left),
+      cmocka_unit_test_teardown(test_spread_with_one_that_is_silent, stop_left),
       cmocka_unit_test_teardown(test_stop, stop_left),
   };
   return skip_run_group_tests(tests, tls_set_up, remove_folder);
