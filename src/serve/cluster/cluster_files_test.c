@@ -1,5 +1,7 @@
 /* Files of models between daemons on a real etcd, in this process: by UCX and by Braid's own protocol, an ONNX model
  * with its external data, large ones, with other bytes than were promised, and for strangers. */
+#include <sys/resource.h>
+
 #include "serve/cluster/files_check.h"
 
 /* --- ways ----------------------------------------------------------------------------------------------------------
@@ -82,6 +84,34 @@ static void test_other_bytes(void **state) {
   run("rm %s/b/one.bin", folder);
   await_that(holds_model, target, "what is missing has come");
   expect_copied();
+  stop_all();
+}
+
+/* A disk that is full in the middle of a file by UCX: that is neither UCX's fault nor the node's, and what is there
+ * when there is room again is whole. */
+static void test_full_disk(void **state) {
+  (void)state;
+  struct rlimit before;
+  braid_serve_cluster *cluster;
+  write_model(60 * MIB);
+  start_source("");
+  assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+  void (*handler)(int) = signal(SIGXFSZ, SIG_IGN);
+  assert_int_equal(setrlimit(RLIMIT_FSIZE, &(struct rlimit){32 * MIB, before.rlim_max}), 0);
+  target = start_node("b", "");
+  cluster = target->cluster;
+  await_that(is_logged, "File too large", "the file is not written");
+  pthread_mutex_lock(&cluster->lock);
+  assert_non_null(cluster->links);
+  for (const cluster_link *link = cluster->links; link; link = link->next) assert_false(link->broken);
+  assert_false(braid_cluster_is_down(cluster, source->cluster->address, braid_now_ns()));
+  pthread_mutex_unlock(&cluster->lock);
+  run("test ! -e %s/b/model.onnx -a ! -e %s/b/deep/er/data.bin", folder, folder);
+  assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+  signal(SIGXFSZ, handler);
+  await_that(holds_model, target, "the files have come when there was room");
+  expect_copied();
+  assert_int_equal(carried_by(target).given_up, 0);
   stop_all();
 }
 
@@ -228,9 +258,10 @@ static void test_without_program(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_outside),         cmocka_unit_test(test_ways),      cmocka_unit_test(test_large),
-      cmocka_unit_test(test_other_bytes),     cmocka_unit_test(test_strangers), cmocka_unit_test(test_undisturbed),
-      cmocka_unit_test(test_without_program),
+      cmocka_unit_test(test_outside),   cmocka_unit_test(test_ways),
+      cmocka_unit_test(test_large),     cmocka_unit_test(test_other_bytes),
+      cmocka_unit_test(test_strangers), cmocka_unit_test(test_undisturbed),
+      cmocka_unit_test(test_full_disk), cmocka_unit_test(test_without_program),
   };
   return skip_run_group_tests(tests, set_up, remove_folder);
 }

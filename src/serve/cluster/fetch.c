@@ -92,24 +92,24 @@ static braid_status check_sum(const fetched *files, size_t count, const char *ex
 
 /* A file that the model names for its external data: one that is here already stays as it is, since its name is the
  * model's choice, and counts with its sum. */
-static braid_status fetch_external(braid_serve_cluster *cluster, const fetching *from, uint32_t file, const char *path,
+static braid_status fetch_external(braid_serve_cluster *cluster, fetching *from, uint32_t file, const char *path,
                                    uint64_t most, fetched *out) {
   struct stat about;
   char folder[4096];
   if (stat(path, &about) == 0) {
     out->bytes = S_ISREG(about.st_mode) ? (uint64_t)about.st_size : 0;
-    return sum_file(path, out->sum);
+    return braid_cluster_ours(sum_file(path, out->sum));
   }
   const char *slash = strrchr(path, '/');
   if (slash && slash > path) {
     snprintf(folder, sizeof folder, "%.*s", (int)(slash - path < 4095 ? slash - path : 4095), path);
-    BRAID_TRY(braid_make_directories(folder));
+    BRAID_TRY(braid_cluster_ours(braid_make_directories(folder)));
   }
   return braid_cluster_fetch_file(cluster, from, file, path, most, out);
 }
 
 /* All but the first, which has come: its list of files is read from where it is until it has its name. */
-static braid_status fetch_others(braid_serve_cluster *cluster, const fetching *from, const braid_serve_files *files,
+static braid_status fetch_others(braid_serve_cluster *cluster, fetching *from, const braid_serve_files *files,
                                  uint64_t most, fetched *out) {
   for (size_t i = 1; i < files->count; i++) {
     braid_status status = i < files->external
@@ -125,22 +125,22 @@ static braid_status end_files(fetched *files, size_t count, braid_status status)
   for (size_t i = count; i-- > 0;) { /* the model's own file last: with it all are there */
     if (!files[i].writer) continue;
     if (status == BRAID_OK)
-      status = braid_writer_commit(files[i].writer);
+      status = braid_cluster_ours(braid_writer_commit(files[i].writer));
     else
       braid_writer_abort(files[i].writer);
   }
   return status;
 }
 
-static braid_status fetch_files(braid_serve_cluster *cluster, size_t index, const fetching *from, const char *sum) {
+static braid_status fetch_files(braid_serve_cluster *cluster, size_t index, fetching *from, const char *sum) {
   const braid_serve_model_config *config = &cluster->server->config->models[index];
   uint64_t most = (uint64_t)cluster->config->fetch_max_bytes;
   braid_serve_files files = {0};
   fetched first = {0}, *all = NULL;
   const char *beside;
   braid_status status = braid_cluster_fetch_file(cluster, from, 0, config->path, most, &first);
-  if (status == BRAID_OK) status = braid_writer_flush(first.writer, &beside);
-  if (status == BRAID_OK) status = braid_serve_files_find(config, beside, &files);
+  if (status == BRAID_OK) status = braid_cluster_ours(braid_writer_flush(first.writer, &beside));
+  if (status == BRAID_OK) status = braid_cluster_ours(braid_serve_files_find(config, beside, &files));
   if (status == BRAID_OK) {
     all = braid_zalloc_array(NULL, files.count, sizeof *all);
     if (!all) status = BRAID_NO_MEMORY;
@@ -181,14 +181,14 @@ static void fetch_model(braid_serve_cluster *cluster, size_t index) {
     if (braid_serve_tenant_may(&cluster->server->tenants[i], name)) tenant = &cluster->server->tenants[i];
   if (!tenant || !find_source(cluster, name, address, sum)) return;
   cluster_link *link = braid_cluster_link(cluster, address, tenant);
-  fetching from = {link ? link->client : NULL, name, address, &carried};
+  fetching from = {link ? link->client : NULL, name, address, &carried, link == NULL};
   int64_t began_ns = braid_now_ns();
   braid_status status = link ? fetch_files(cluster, index, &from, sum) : BRAID_IO;
-  if (link) braid_cluster_unlink(cluster, link, status == BRAID_IO);
+  if (link) braid_cluster_unlink(cluster, link, from.lost);
   count_carried(cluster, index, &carried, status == BRAID_OK ? sum : NULL);
   if (status != BRAID_OK) {
     if (status == BRAID_INVALID_FILE && carried.ucx) braid_cluster_set_bulk_away(cluster, address); /* who knows */
-    braid_cluster_set_down(cluster, address);
+    if (from.lost) braid_cluster_set_down(cluster, address);
     braid_log_write(cluster->server->log, BRAID_LOG_WARNING, "the cluster: files of model %s from %s: %s", name,
                     address, link ? braid_error_detail() : braid_client_error());
     return;
