@@ -231,6 +231,19 @@ static void test_undisturbed(void **state) {
   assert_int_equal(find_carrier(true) + find_carrier(false), 0);
 }
 
+/* A daemon that is told to stop does not wait for the sum of its files. */
+static void test_stop_while_it_sums(void **state) {
+  (void)state;
+  write_model(100);
+  run("truncate -s 100G %s/a/deep/er/data.bin", folder);
+  etcd_start(&group, 1);
+  source = start_node("a", "");
+  etcd_pause(1000);
+  int64_t began_ns = braid_now_ns();
+  stop_all();
+  assert_true(braid_now_ns() - began_ns < INT64_C(10000000000));
+}
+
 static void test_without_program(void **state) {
   (void)state;
   braid_server *server;
@@ -258,10 +271,15 @@ static void test_without_program(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_outside),   cmocka_unit_test(test_ways),
-      cmocka_unit_test(test_large),     cmocka_unit_test(test_other_bytes),
-      cmocka_unit_test(test_strangers), cmocka_unit_test(test_undisturbed),
-      cmocka_unit_test(test_full_disk), cmocka_unit_test(test_without_program),
+      cmocka_unit_test(test_outside),
+      cmocka_unit_test(test_ways),
+      cmocka_unit_test(test_large),
+      cmocka_unit_test(test_other_bytes),
+      cmocka_unit_test(test_strangers),
+      cmocka_unit_test(test_undisturbed),
+      cmocka_unit_test(test_full_disk),
+      cmocka_unit_test(test_without_program),
+      cmocka_unit_test(test_stop_while_it_sums),
   };
   return skip_run_group_tests(tests, set_up, remove_folder);
 }

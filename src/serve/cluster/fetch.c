@@ -13,7 +13,7 @@
 
 /* --- sums ----------------------------------------------------------------------------------------------------------
  * A model's sum is that of the sums of its files. */
-static braid_status sum_file(const char *path, uint8_t sum[BRAID_SHA256_BYTES]) {
+static braid_status sum_file(const braid_serve_cluster *cluster, const char *path, uint8_t sum[BRAID_SHA256_BYTES]) {
   braid_reader *reader;
   uint8_t piece[BRAID_SHA256_PIECE];
   braid_sha256 hash;
@@ -23,7 +23,8 @@ static braid_status sum_file(const char *path, uint8_t sum[BRAID_SHA256_BYTES]) 
   size_t bytes = braid_reader_bytes(reader);
   for (size_t at = 0; at < bytes && status == BRAID_OK; at += sizeof piece) {
     size_t count = bytes - at < sizeof piece ? bytes - at : sizeof piece;
-    status = braid_reader_get(reader, at, piece, count);
+    status = braid_cluster_check_ending(cluster); /* a large file takes minutes */
+    if (status == BRAID_OK) status = braid_reader_get(reader, at, piece, count);
     if (status == BRAID_OK) braid_sha256_add(&hash, piece, count);
   }
   if (status == BRAID_OK) status = braid_reader_check(reader);
@@ -40,7 +41,7 @@ static void sum_model(braid_serve_cluster *cluster, size_t index) {
   braid_sha256_begin(&all);
   braid_status status = braid_serve_files_find(&cluster->server->config->models[index], NULL, &files);
   for (size_t i = 0; i < files.count && status == BRAID_OK; i++) {
-    status = sum_file(files.paths[i], sum);
+    status = sum_file(cluster, files.paths[i], sum);
     braid_sha256_add(&all, sum, sizeof sum);
   }
   braid_serve_files_free(&files);
@@ -50,6 +51,20 @@ static void sum_model(braid_serve_cluster *cluster, size_t index) {
   pthread_mutex_lock(&cluster->lock);
   memcpy(cluster->files[index].sum, text, sizeof text);
   pthread_mutex_unlock(&cluster->lock);
+}
+
+/* --- leftovers ------------------------------------------------------------------------------------------------------
+ * What a daemon that was killed had fetched in part. */
+static void tell_removed(braid_serve_cluster *cluster, size_t removed) {
+  if (removed)
+    braid_log_write(cluster->server->log, BRAID_LOG_INFO,
+                    "the cluster: %zu files removed that a daemon that was killed had fetched in part", removed);
+}
+
+static size_t clean_external(const braid_serve_files *files) {
+  size_t removed = 0;
+  for (size_t i = files->external; i < files->count; i++) removed += braid_writer_clean(files->paths[i]);
+  return removed;
 }
 
 /* --- a model -------------------------------------------------------------------------------------------------------
@@ -98,7 +113,7 @@ static braid_status fetch_external(braid_serve_cluster *cluster, fetching *from,
   char folder[4096];
   if (stat(path, &about) == 0) {
     out->bytes = S_ISREG(about.st_mode) ? (uint64_t)about.st_size : 0;
-    return braid_cluster_ours(sum_file(path, out->sum));
+    return braid_cluster_ours(sum_file(cluster, path, out->sum));
   }
   const char *slash = strrchr(path, '/');
   if (slash && slash > path) {
@@ -147,6 +162,7 @@ static braid_status fetch_files(braid_serve_cluster *cluster, size_t index, fetc
   }
   if (all) {
     all[0] = first;
+    tell_removed(cluster, clean_external(&files));
     status = fetch_others(cluster, from, &files, most - first.bytes, all);
     if (status == BRAID_OK) status = check_sum(all, files.count, sum);
     status = end_files(all, files.count, status);
@@ -200,7 +216,7 @@ static void fetch_model(braid_serve_cluster *cluster, size_t index) {
                   (double)(braid_now_ns() - began_ns) * 1e-9);
 }
 
-/* What a daemon that was killed had fetched in part. */
+/* All that can be known of before a model's own file has come. */
 static void remove_leftovers(braid_serve_cluster *cluster) {
   const braid_serve_config *config = cluster->server->config;
   size_t removed = 0;
@@ -208,9 +224,7 @@ static void remove_leftovers(braid_serve_cluster *cluster) {
     removed += braid_writer_clean(config->models[i].path);
     if (config->models[i].weights) removed += braid_writer_clean(config->models[i].weights);
   }
-  if (removed)
-    braid_log_write(cluster->server->log, BRAID_LOG_INFO,
-                    "the cluster: %zu files removed that a daemon that was killed had fetched in part", removed);
+  tell_removed(cluster, removed);
 }
 
 void *braid_cluster_fetcher_main(void *context) {

@@ -27,6 +27,8 @@ static inline braid_status braid_cluster_ours(braid_status status) {
   return status == BRAID_IO ? BRAID_OUT_OF_RANGE : status;
 }
 
+/* CANCELLED: the daemon stops. */
+BRAID_MUST_CHECK braid_status braid_cluster_check_ending(const braid_serve_cluster *cluster);
 /* The model's file of that number, of `most` bytes at most, which goes to `path`. On failure the writer, if there is
  * one, is still to be aborted. IO: the node's fault, or the network's; OUT_OF_RANGE: it has more than `most` bytes, or
  * cannot be written here. */

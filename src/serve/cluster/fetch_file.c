@@ -11,7 +11,7 @@
 
 enum { LOOK_MS = 100, ASK_MS = 300, STALL_MS = 5000, LAST_MS = 1000, AWAY_S = 60, LEAST_BYTES = 1 << 20 };
 
-static braid_status check_ending(const braid_serve_cluster *cluster) {
+braid_status braid_cluster_check_ending(const braid_serve_cluster *cluster) {
   bool ending = __atomic_load_n(&cluster->ending, __ATOMIC_ACQUIRE);
   return ending ? braid_fail(BRAID_CANCELLED, "the daemon stops") : BRAID_OK;
 }
@@ -100,7 +100,7 @@ static braid_status take_pieces(braid_serve_cluster *cluster, fetching *from, fe
   while (out->bytes < out->total) {
     size_t count;
     braid_bulk_state state;
-    BRAID_TRY(check_ending(cluster));
+    BRAID_TRY(braid_cluster_check_ending(cluster));
     BRAID_TRY(braid_bulk_receiver_next(receiver, LOOK_MS, piece, &count));
     if (count) {
       BRAID_TRY(take_bytes(out, piece, count));
@@ -189,7 +189,7 @@ braid_status braid_cluster_fetch_file(braid_serve_cluster *cluster, fetching *fr
     }
   }
   while (out->bytes < out->total) {
-    BRAID_TRY(check_ending(cluster));
+    BRAID_TRY(braid_cluster_check_ending(cluster));
     BRAID_TRY(take_piece(from, file, most, out));
   }
   braid_sha256_end(&out->hash, out->sum);
