@@ -12,6 +12,7 @@ typedef struct fetching {
   const char *model, *address;
   cluster_carried *carried; /* what is counted while they come */
   bool lost;                /* the node does not answer any more, or nonsense */
+  size_t own;               /* files that were here already */
 } fetching;
 
 /* A file that comes, to a file beside, which gets its name when the writer is committed. */
