@@ -283,6 +283,7 @@ struct braid_writer {
   char *path;
   char *temporary; /* NULL: written in place (standard output, a device, a pipe) */
   int file;
+  int error; /* the errno of the first write that failed: what it has of the file is not whole; 0: none did */
   size_t used;
   char buffer[BUFFER_BYTES];
 };
@@ -330,6 +331,7 @@ braid_status braid_writer_open(const braid_allocator *allocator, const char *pat
   writer->allocator = allocator;
   writer->temporary = NULL;
   writer->file = -1;
+  writer->error = 0;
   writer->used = 0;
   writer->path = braid_strdup(allocator, path);
   braid_status status = writer->path ? open_target(writer) : BRAID_NO_MEMORY;
@@ -341,16 +343,17 @@ braid_status braid_writer_open(const braid_allocator *allocator, const char *pat
 }
 
 static braid_status write_all(braid_writer *writer, const char *bytes, size_t count) {
-  while (count) {
+  while (count && !writer->error) {
     ssize_t written = write(writer->file, bytes, count);
     if (written < 0 && errno == EINTR) continue;
     if (written < 0) {
-      return braid_fail(BRAID_IO, "%s: cannot write: %s", shown_output(writer->path), strerror(errno));
+      writer->error = errno;
+      break;
     }
     bytes += written;
     count -= (size_t)written;
   }
-  return BRAID_OK;
+  return writer->error ? cannot_put("write", shown_output(writer->path), writer->error) : BRAID_OK;
 }
 
 static braid_status flush(braid_writer *writer) {
@@ -360,7 +363,7 @@ static braid_status flush(braid_writer *writer) {
 }
 
 braid_status braid_writer_put(braid_writer *writer, const void *bytes, size_t count) {
-  if (count > BUFFER_BYTES - writer->used) {
+  if (writer->error || count > BUFFER_BYTES - writer->used) {
     braid_status status = flush(writer);
     if (status != BRAID_OK) return status;
   }

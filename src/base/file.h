@@ -41,8 +41,9 @@ BRAID_MUST_CHECK braid_status braid_reader_check(const braid_reader *reader);
 BRAID_MUST_CHECK braid_status braid_reader_park(braid_reader *reader);
 
 /* A writer to PATH.tmp-<pid>.<n> in the same folder, which it locks (flock); commit syncs it to disk (fsync) and
- * renames it to PATH, abort removes it. Every failure is IO with path and reason. Paths that are not regular files ("-"
- * for standard output, a pipe, a device) are written directly. */
+ * renames it to PATH, abort removes it. Every failure is IO with path and reason; one of writing stays: whatever is put
+ * or flushed after it fails too, and so does the commit. Paths that are not regular files ("-" for standard output, a
+ * pipe, a device) are written directly. */
 typedef struct braid_writer braid_writer;
 BRAID_MUST_CHECK braid_status braid_writer_open(const braid_allocator *allocator, const char *path, braid_writer **out);
 BRAID_MUST_CHECK braid_status braid_writer_put(braid_writer *writer, const void *bytes, size_t count);

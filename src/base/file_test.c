@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -93,6 +94,36 @@ static void test_full_device(void **state) {
   if (access("/dev/full", W_OK) != 0) skip_test("system", "there is no /dev/full");
   assert_int_equal(braid_file_write(NULL, "/dev/full", "x", 1), BRAID_IO);
   assert_non_null(strstr(braid_error_detail(), "No space left"));
+}
+
+/* A disk that is full for a moment: what was lost then is missed, although there is room again. */
+static void test_full_for_a_moment(void **state) {
+  (void)state;
+  enum { BYTES = 256 << 10 };
+  struct rlimit before;
+  braid_writer *writer;
+  const char *beside;
+  uint8_t *bytes = calloc(4, BYTES);
+  assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+  void (*handler)(int) = signal(SIGXFSZ, SIG_IGN);
+  for (int commits = 0; commits < 2; commits++) {
+    assert_int_equal(braid_writer_open(NULL, in_folder("full"), &writer), BRAID_OK);
+    assert_int_equal(braid_writer_put(writer, bytes, BYTES), BRAID_OK);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &(struct rlimit){2 * BYTES, before.rlim_max}), 0);
+    assert_int_equal(braid_writer_put(writer, bytes, (size_t)4 * BYTES), BRAID_IO);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+    assert_int_equal(braid_writer_put(writer, bytes, BYTES), BRAID_IO);
+    assert_int_equal(braid_writer_put(writer, bytes, 1), BRAID_IO);
+    assert_int_equal(braid_writer_flush(writer, &beside), BRAID_IO);
+    assert_non_null(strstr(braid_error_detail(), "File too large"));
+    if (commits)
+      assert_int_equal(braid_writer_commit(writer), BRAID_IO);
+    else
+      braid_writer_abort(writer);
+    assert_int_equal(count_files("full*"), 0);
+  }
+  signal(SIGXFSZ, handler);
+  free(bytes);
 }
 
 static void test_pipe(void **state) {
@@ -274,6 +305,7 @@ int main(void) {
       cmocka_unit_test(test_failures_name_the_path),
       cmocka_unit_test(test_devices_stay),
       cmocka_unit_test(test_full_device),
+      cmocka_unit_test(test_full_for_a_moment),
       cmocka_unit_test(test_pipe),
       cmocka_unit_test(test_what_is_no_file_is_refused_at_once),
       cmocka_unit_test(test_files_without_a_size),

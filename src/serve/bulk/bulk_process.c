@@ -41,7 +41,16 @@ static const char *const kSettings[] = {"UCX_ERROR_SIGNALS=", "UCX_HANDLE_ERRORS
 /* And what holds where the administrator says nothing: UCX's 8 KiB are a system call each. */
 static const char *const kDefaults[] = {"UCX_LOG_LEVEL=fatal", "UCX_LOG_FILE=stderr", "UCX_TCP_TX_SEG_SIZE=64k",
                                         "UCX_TCP_RX_SEG_SIZE=64k"};
-enum { SETTINGS = sizeof kSettings / sizeof *kSettings, DEFAULTS = sizeof kDefaults / sizeof *kDefaults };
+/* Nothing else of ours is its business: there may be tokens and keys among it, and whoever reaches its ports may get
+ * hold of it. Names that begin so pass; the last ones are of sanitizers, for builds with them. */
+static const char *const kPassed[] = {
+    "UCX_",    "PATH=",         "LD_LIBRARY_PATH=", "HOME=",         "LANG=",         "LC_",
+    "TMPDIR=", "ASAN_OPTIONS=", "LSAN_OPTIONS=",    "TSAN_OPTIONS=", "UBSAN_OPTIONS="};
+enum {
+  SETTINGS = sizeof kSettings / sizeof *kSettings,
+  DEFAULTS = sizeof kDefaults / sizeof *kDefaults,
+  PASSED = sizeof kPassed / sizeof *kPassed
+};
 
 static bool is_set_by(const char *const *settings, size_t count, const char *entry) {
   for (size_t i = 0; i < count; i++)
@@ -49,14 +58,20 @@ static bool is_set_by(const char *const *settings, size_t count, const char *ent
   return false;
 }
 
-/* Ours for the program: without what is for us alone, with UCX's settings; NULL: no memory. */
+static bool is_passed(const char *entry) {
+  for (size_t i = 0; i < PASSED; i++)
+    if (strncmp(entry, kPassed[i], strlen(kPassed[i])) == 0) return true;
+  return false;
+}
+
+/* Ours for the program: what it is to know, with UCX's settings; NULL: no memory. */
 static const char **make_environment(void) {
   size_t count = 0, used = 0;
   while (environ[count]) count++;
   const char **made = braid_zalloc_array(NULL, count + SETTINGS + DEFAULTS + 1, sizeof *made);
   if (!made) return NULL;
   for (size_t i = 0; i < count; i++)
-    if (strncmp(environ[i], "BRAID_", 6) != 0 && !is_set_by(kSettings, SETTINGS, environ[i])) made[used++] = environ[i];
+    if (is_passed(environ[i]) && !is_set_by(kSettings, SETTINGS, environ[i])) made[used++] = environ[i];
   for (size_t i = 0, given = used; i < DEFAULTS; i++)
     if (!is_set_by(made, given, kDefaults[i])) made[used++] = kDefaults[i];
   memcpy(made + used, kSettings, sizeof kSettings);

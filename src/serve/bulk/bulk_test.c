@@ -236,7 +236,9 @@ static void test_nothing_is_passed_on(void **state) {
   char path[64], text[65536];
   int file = open("/dev/null", O_RDONLY), high = dup2(file, 50); /* that exec does not close */
   setenv("BRAID_CLUSTER_TOKEN", "a-secret-of-ours", 1);
+  setenv("OTEL_EXPORTER_OTLP_HEADERS", "authorization=a-secret-of-ours", 1);
   setenv("UCX_HANDLE_ERRORS", "bt,freeze", 1);
+  setenv("UCX_NET_DEVICES", "all", 1);
   braid_bulk_receiver *receiver = start_receiver();
   pid_t pid = pid_of(0);
   assert_int_not_equal(pid, 0);
@@ -248,12 +250,16 @@ static void test_nothing_is_passed_on(void **state) {
   assert_null(memmem(text, bytes, "a-secret-of-ours", 16));
   assert_null(memmem(text, bytes, "freeze", 6));
   assert_non_null(memmem(text, bytes, "UCX_HANDLE_ERRORS=none", 22));
+  assert_non_null(memmem(text, bytes, "UCX_NET_DEVICES=all", 19));
+  assert_non_null(memmem(text, bytes, "PATH=", 5));
   snprintf(path, sizeof path, "/proc/%d/fd/50", pid);
   assert_int_equal(access(path, F_OK), -1);
   braid_bulk_receiver_destroy(receiver);
   assert_int_equal(kill(pid, 0), -1);
   unsetenv("BRAID_CLUSTER_TOKEN");
+  unsetenv("OTEL_EXPORTER_OTLP_HEADERS");
   unsetenv("UCX_HANDLE_ERRORS");
+  unsetenv("UCX_NET_DEVICES");
   close(high);
   close(file);
 }
@@ -420,7 +426,7 @@ static void test_hostile_programs(void **state) {
   for (size_t i = 0; i < sizeof kCases / sizeof *kCases; i++) {
     braid_bulk_receiver *receiver;
     size_t count = 0;
-    setenv("BULK_FAKE", kCases[i].how, 1);
+    setenv("UCX_BULK_FAKE", kCases[i].how, 1);
     braid_status status = braid_bulk_receive("/proc/self/exe", NULL, &receiver);
     if (status != kCases[i].begins) fail_msg("%s: %d, %s", kCases[i].how, status, braid_error_detail());
     if (status == BRAID_OK) {
@@ -433,7 +439,7 @@ static void test_hostile_programs(void **state) {
     if (kCases[i].says && !strstr(braid_error_detail(), kCases[i].says))
       fail_msg("%s: %s", kCases[i].how, braid_error_detail());
   }
-  unsetenv("BULK_FAKE");
+  unsetenv("UCX_BULK_FAKE");
 }
 
 /* --- rubbish on its ports ------------------------------------------------------------------------------------------
@@ -509,7 +515,7 @@ static int set_up(void **state) {
 }
 
 int main(int argc, char **argv) {
-  const char *fake = argc && strcmp(argv[0], "braid-ucx") == 0 ? getenv("BULK_FAKE") : NULL;
+  const char *fake = argc && strcmp(argv[0], "braid-ucx") == 0 ? getenv("UCX_BULK_FAKE") : NULL;
   if (fake) return fake_main(fake);
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_sizes),

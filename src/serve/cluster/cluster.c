@@ -191,13 +191,12 @@ static bool is_hopeless(const braid_serve_cluster *cluster, const char *model) {
   return cluster->roster.member_count > 0;
 }
 
-static void want_files(braid_serve_cluster *cluster, size_t index) {
+static void want_files(braid_serve_cluster *cluster, size_t index, bool wanted) {
   pthread_mutex_lock(&cluster->lock);
-  bool here = cluster->files[index].sum[0]; /* they came a moment ago */
-  if (!here && !cluster->files[index].wanted && cluster->config->fetch_max_bytes) {
-    cluster->files[index].wanted = true;
-    pthread_cond_broadcast(&cluster->fetches);
-  }
+  cluster_files *files = &cluster->files[index];
+  wanted &= !files->sum[0] /* they came a moment ago */ && cluster->config->fetch_max_bytes;
+  if (wanted && !files->wanted) pthread_cond_broadcast(&cluster->fetches);
+  files->wanted = wanted;
   pthread_mutex_unlock(&cluster->lock);
 }
 
@@ -223,11 +222,11 @@ static void node_obey(braid_serve_cluster *cluster) {
     const braid_cluster_order *order = braid_cluster_roster_order(&cluster->roster, entry.config->name);
     bool ours = order && braid_cluster_order_names(order, cluster->node);
     say_unable(cluster, i, &entry, ours);
-    if (ours && cluster->rates[i].file_bytes < 0)
-      want_files(cluster, i);
-    else if (ours)
+    bool missing = ours && cluster->rates[i].file_bytes < 0;
+    want_files(cluster, i, missing);
+    if (ours && !missing)
       braid_serve_registry_order(registry, entry.config->name, true);
-    else if (order && entry.state == BRAID_SERVE_READY && !asked && is_held(cluster, order))
+    else if (!ours && order && entry.state == BRAID_SERVE_READY && !asked && is_held(cluster, order))
       braid_serve_registry_order(registry, entry.config->name, false);
     bool here = refused || entry.state == BRAID_SERVE_READY || entry.state == BRAID_SERVE_BROKEN;
     settled &= is_hopeless(cluster, entry.config->name) || (order && (ours ? here : is_known(cluster, i)));
@@ -424,6 +423,7 @@ void braid_serve_cluster_destroy(braid_serve_cluster *cluster) {
   for (size_t i = 0; cluster->remotes && i < cluster->server->config->models_count; i++)
     braid_serve_model_release(cluster->remotes[i]);
   braid_bulk_senders_destroy(cluster->senders);
+  braid_cluster_forget_files(cluster);
   braid_free(NULL, cluster->remotes);
   braid_free(NULL, cluster->remote_statistics);
   braid_free(NULL, cluster->rates);

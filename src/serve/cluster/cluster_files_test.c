@@ -1,5 +1,7 @@
 /* Files of models between daemons on a real etcd, in this process: by UCX and by Braid's own protocol, an ONNX model
  * with its external data, large ones, with other bytes than were promised, and for strangers. */
+#include <sys/resource.h>
+
 #include "serve/cluster/files_check.h"
 
 /* --- ways ----------------------------------------------------------------------------------------------------------
@@ -58,6 +60,14 @@ static void test_large(void **state) {
 
 /* --- other bytes ---------------------------------------------------------------------------------------------------
  */
+static size_t count_logged(const char *text) {
+  size_t count = 0;
+  pthread_mutex_lock(&logged_lock);
+  for (const char *at = logged; (at = strstr(at, text)); at++) count++;
+  pthread_mutex_unlock(&logged_lock);
+  return count;
+}
+
 /* External data that changes under its sum is not taken, whatever carries it, nor is a file of ours written over. */
 static void test_other_bytes(void **state) {
   (void)state;
@@ -78,10 +88,68 @@ static void test_other_bytes(void **state) {
   run("rm %s/b/model.onnx; printf mine >%s/b/one.bin", folder, folder);
   target = start_node("b", "");
   await_that(is_logged, "with 4 of external data that were here already", "our own file does not fit");
+  etcd_pause(5000);
+  assert_true(count_logged("with 4 of external data") <= 4); /* it is not fetched without end */
   run("test ! -e %s/b/model.onnx -a \"$(cat %s/b/one.bin)\" = mine", folder, folder);
   run("rm %s/b/one.bin", folder);
   await_that(holds_model, target, "what is missing has come");
   expect_copied();
+  stop_all();
+}
+
+static bool has_sum(const void *server) {
+  braid_serve_cluster *cluster = ((const braid_server *)server)->cluster;
+  pthread_mutex_lock(&cluster->lock);
+  bool has = cluster->files[0].sum[0];
+  pthread_mutex_unlock(&cluster->lock);
+  return has;
+}
+
+/* Of two nodes that say that they have the files one has others: the second one has its turn. */
+static void test_second_source(void **state) {
+  (void)state;
+  write_model(5 * MIB);
+  run("rm -rf %s/c; cp -r %s/a %s/c", folder, folder, folder);
+  copies = 3;
+  start_source("");
+  braid_server *second = start_node("c", "");
+  await_that(holds_model, second, "a second node holds the model");
+  await_that(has_sum, second, "a second node knows its sum");
+  run("printf other | dd of=%s/a/deep/er/data.bin bs=1 seek=3000000 conv=notrunc 2>/dev/null", folder);
+  target = start_node("b", "");
+  await_that(holds_model, target, "the files have come from the second node");
+  assert_true(is_logged("the files that came have the sum")); /* of the first */
+  run("diff -r %s/c %s/b", folder, folder);
+  braid_server_destroy(second, 0);
+  stop_all();
+  copies = 2;
+}
+
+/* A disk that is full in the middle of a file by UCX: that is neither UCX's fault nor the node's, and what is there
+ * when there is room again is whole. */
+static void test_full_disk(void **state) {
+  (void)state;
+  struct rlimit before;
+  braid_serve_cluster *cluster;
+  write_model(60 * MIB);
+  start_source("");
+  assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+  void (*handler)(int) = signal(SIGXFSZ, SIG_IGN);
+  assert_int_equal(setrlimit(RLIMIT_FSIZE, &(struct rlimit){32 * MIB, before.rlim_max}), 0);
+  target = start_node("b", "");
+  cluster = target->cluster;
+  await_that(is_logged, "File too large", "the file is not written");
+  pthread_mutex_lock(&cluster->lock);
+  assert_non_null(cluster->links);
+  for (const cluster_link *link = cluster->links; link; link = link->next) assert_false(link->broken);
+  assert_false(braid_cluster_is_down(cluster, source->cluster->address, braid_now_ns()));
+  pthread_mutex_unlock(&cluster->lock);
+  run("test ! -e %s/b/model.onnx -a ! -e %s/b/deep/er/data.bin", folder, folder);
+  assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+  signal(SIGXFSZ, handler);
+  await_that(holds_model, target, "the files have come when there was room");
+  expect_copied();
+  assert_int_equal(carried_by(target).given_up, 0);
   stop_all();
 }
 
@@ -201,6 +269,19 @@ static void test_undisturbed(void **state) {
   assert_int_equal(find_carrier(true) + find_carrier(false), 0);
 }
 
+/* A daemon that is told to stop does not wait for the sum of its files. */
+static void test_stop_while_it_sums(void **state) {
+  (void)state;
+  write_model(100);
+  run("truncate -s 100G %s/a/deep/er/data.bin", folder);
+  etcd_start(&group, 1);
+  source = start_node("a", "");
+  etcd_pause(1000);
+  int64_t began_ns = braid_now_ns();
+  stop_all();
+  assert_true(braid_now_ns() - began_ns < INT64_C(10000000000));
+}
+
 static void test_without_program(void **state) {
   (void)state;
   braid_server *server;
@@ -228,9 +309,11 @@ static void test_without_program(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_outside),         cmocka_unit_test(test_ways),      cmocka_unit_test(test_large),
-      cmocka_unit_test(test_other_bytes),     cmocka_unit_test(test_strangers), cmocka_unit_test(test_undisturbed),
-      cmocka_unit_test(test_without_program),
+      cmocka_unit_test(test_outside),         cmocka_unit_test(test_ways),
+      cmocka_unit_test(test_large),           cmocka_unit_test(test_other_bytes),
+      cmocka_unit_test(test_strangers),       cmocka_unit_test(test_undisturbed),
+      cmocka_unit_test(test_full_disk),       cmocka_unit_test(test_second_source),
+      cmocka_unit_test(test_without_program), cmocka_unit_test(test_stop_while_it_sums),
   };
   return skip_run_group_tests(tests, set_up, remove_folder);
 }

@@ -192,6 +192,10 @@ static void test_daemon(void **state) {
     await_that(is_gone, &carrier, "the program has ended");
     run("test ! -e %s/b/model.onnx", folder);
   }
+  run("test -n \"$(find %s/b -name 'data.bin.tmp-*')\"", folder);
+  target = start_node("b", "");
+  await_that(holds_model, target, "the files have come after all");
+  expect_copied(); /* and what the killed one left is gone */
   stop_all();
 }
 

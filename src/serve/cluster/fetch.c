@@ -13,7 +13,7 @@
 
 /* --- sums ----------------------------------------------------------------------------------------------------------
  * A model's sum is that of the sums of its files. */
-static braid_status sum_file(const char *path, uint8_t sum[BRAID_SHA256_BYTES]) {
+static braid_status sum_file(const braid_serve_cluster *cluster, const char *path, uint8_t sum[BRAID_SHA256_BYTES]) {
   braid_reader *reader;
   uint8_t piece[BRAID_SHA256_PIECE];
   braid_sha256 hash;
@@ -23,7 +23,8 @@ static braid_status sum_file(const char *path, uint8_t sum[BRAID_SHA256_BYTES]) 
   size_t bytes = braid_reader_bytes(reader);
   for (size_t at = 0; at < bytes && status == BRAID_OK; at += sizeof piece) {
     size_t count = bytes - at < sizeof piece ? bytes - at : sizeof piece;
-    status = braid_reader_get(reader, at, piece, count);
+    status = braid_cluster_check_ending(cluster); /* a large file takes minutes */
+    if (status == BRAID_OK) status = braid_reader_get(reader, at, piece, count);
     if (status == BRAID_OK) braid_sha256_add(&hash, piece, count);
   }
   if (status == BRAID_OK) status = braid_reader_check(reader);
@@ -40,7 +41,7 @@ static void sum_model(braid_serve_cluster *cluster, size_t index) {
   braid_sha256_begin(&all);
   braid_status status = braid_serve_files_find(&cluster->server->config->models[index], NULL, &files);
   for (size_t i = 0; i < files.count && status == BRAID_OK; i++) {
-    status = sum_file(files.paths[i], sum);
+    status = sum_file(cluster, files.paths[i], sum);
     braid_sha256_add(&all, sum, sizeof sum);
   }
   braid_serve_files_free(&files);
@@ -52,16 +53,98 @@ static void sum_model(braid_serve_cluster *cluster, size_t index) {
   pthread_mutex_unlock(&cluster->lock);
 }
 
+/* --- leftovers ------------------------------------------------------------------------------------------------------
+ * What a daemon that was killed had fetched in part. */
+static void tell_removed(braid_serve_cluster *cluster, size_t removed) {
+  if (removed)
+    braid_log_write(cluster->server->log, BRAID_LOG_INFO,
+                    "the cluster: %zu files removed that a daemon that was killed had fetched in part", removed);
+}
+
+static size_t clean_external(const braid_serve_files *files) {
+  size_t removed = 0;
+  for (size_t i = files->external; i < files->count; i++) removed += braid_writer_clean(files->paths[i]);
+  return removed;
+}
+
+/* --- what has failed -----------------------------------------------------------------------------------------------
+ * A source that does not send is left alone for some seconds, so that another one has its turn; one with other bytes
+ * than it says, and a fault that is here (a disk that is full, a file of ours that does not fit), longer each time. */
+enum { SOURCE_S = 5, LEAST_S = 1, MOST_S = 256 };
+
+static bool has_failed(const cluster_files *files, const char *address, int64_t now) {
+  for (size_t i = 0; i < sizeof files->sources / sizeof *files->sources; i++)
+    if (now < files->sources[i].until_ns && strcmp(files->sources[i].address, address) == 0) return true;
+  return false;
+}
+
+/* Stands for what is here of the files that the model's own names: which, how long, when they were written. */
+static uint64_t state_of_named(const braid_serve_files *named) {
+  uint64_t state = 0;
+  struct stat about;
+  for (size_t i = named ? named->external : 0; named && i < named->count; i++) {
+    if (stat(named->paths[i], &about) != 0) memset(&about, 0, sizeof about);
+    const uint64_t parts[] = {(uint64_t)about.st_ino, (uint64_t)about.st_size, (uint64_t)about.st_mtim.tv_sec,
+                              (uint64_t)about.st_mtim.tv_nsec};
+    for (size_t k = 0; k < sizeof parts / sizeof *parts; k++)
+      state = (state ^ parts[k]) * UINT64_C(0x9e3779b97f4a7c15) + 1;
+  }
+  return state;
+}
+
+static bool is_paused(const cluster_files *files, const char *sum) {
+  return braid_now_ns() < files->until_ns && strcmp(sum, files->tried) == 0 &&
+         state_of_named(files->named) == files->state;
+}
+
+static void remember_failure(cluster_files *files, const fetching *from, braid_status status, const char *sum) {
+  bool theirs = status == BRAID_IO || (status == BRAID_INVALID_FILE && !from->own);
+  int64_t pause_s = SOURCE_S;
+  if (status != BRAID_IO) {
+    files->pause_s = !files->pause_s ? LEAST_S : files->pause_s < MOST_S ? files->pause_s * 2 : MOST_S;
+    pause_s = files->pause_s;
+  }
+  int64_t until_ns = braid_now_ns() + pause_s * INT64_C(1000000000);
+  if (theirs) {
+    cluster_down *source = &files->sources[files->source_next++ % (sizeof files->sources / sizeof *files->sources)];
+    snprintf(source->address, sizeof source->address, "%s", from->address);
+    source->until_ns = until_ns;
+    return;
+  }
+  files->until_ns = until_ns;
+  snprintf(files->tried, sizeof files->tried, "%s", sum);
+  files->state = state_of_named(files->named);
+}
+
+/* The names of the last try; NULL: none. Takes what *named has. */
+static void keep_named(cluster_files *files, braid_serve_files *named) {
+  if (files->named) braid_serve_files_free(files->named);
+  braid_free(NULL, files->named);
+  files->named = named && named->count ? braid_zalloc(NULL, sizeof *named) : NULL;
+  if (files->named)
+    *files->named = *named;
+  else if (named)
+    braid_serve_files_free(named);
+}
+
+void braid_cluster_forget_files(braid_serve_cluster *cluster) {
+  for (size_t i = 0; cluster->files && i < cluster->server->config->models_count; i++)
+    keep_named(&cluster->files[i], NULL);
+}
+
 /* --- a model -------------------------------------------------------------------------------------------------------
  */
-/* Who has the files, as it says; false: nobody. */
-static bool find_source(braid_serve_cluster *cluster, const char *model, char *address, char *sum) {
+/* Who has the files, as it says, and has not just failed; false: nobody. */
+static bool find_source(braid_serve_cluster *cluster, const char *model, const cluster_files *files, char *address,
+                        char *sum) {
   bool found = false;
+  int64_t now = braid_now_ns();
   pthread_mutex_lock(&cluster->lock);
   for (size_t i = 0; i < cluster->roster.member_count && !found; i++) {
     const braid_cluster_member *member = &cluster->roster.members[i];
     const braid_cluster_holding *holding = braid_cluster_offer(cluster, member, model);
-    found = holding && holding->sum[0] && !braid_cluster_is_down(cluster, member->address, braid_now_ns());
+    found = holding && holding->sum[0] && !has_failed(files, member->address, now) &&
+            !braid_cluster_is_silent(cluster, member) && !braid_cluster_is_down(cluster, member->address, now);
     if (!found) continue;
     snprintf(address, BRAID_CLUSTER_PLACE, "%s", member->address);
     memcpy(sum, holding->sum, sizeof holding->sum);
@@ -70,46 +153,43 @@ static bool find_source(braid_serve_cluster *cluster, const char *model, char *a
   return found;
 }
 
-static braid_status check_sum(const fetched *files, size_t count, const char *expected) {
+static braid_status check_sum(const fetching *from, const fetched *files, size_t count, const char *expected) {
   uint8_t sum[BRAID_SHA256_BYTES];
   char text[BRAID_SHA256_HEX + 1];
   braid_sha256 all;
-  size_t own = 0;
   braid_sha256_begin(&all);
-  for (size_t i = 0; i < count; i++) {
-    braid_sha256_add(&all, files[i].sum, sizeof files[i].sum);
-    own += !files[i].writer;
-  }
+  for (size_t i = 0; i < count; i++) braid_sha256_add(&all, files[i].sum, sizeof files[i].sum);
   braid_sha256_end(&all, sum);
   braid_sha256_text(sum, sizeof sum, text);
   if (strcmp(text, expected) == 0) return BRAID_OK;
-  if (!own) return braid_fail(BRAID_INVALID_FILE, "the files that came have the sum %s, not %s", text, expected);
+  if (!from->own) return braid_fail(BRAID_INVALID_FILE, "the files that came have the sum %s, not %s", text, expected);
   return braid_fail(BRAID_INVALID_FILE,
                     "the files that came, with %zu of external data that were here already, have the sum %s, not %s; "
                     "what is here is not written over",
-                    own, text, expected);
+                    from->own, text, expected);
 }
 
 /* A file that the model names for its external data: one that is here already stays as it is, since its name is the
  * model's choice, and counts with its sum. */
-static braid_status fetch_external(braid_serve_cluster *cluster, const fetching *from, uint32_t file, const char *path,
+static braid_status fetch_external(braid_serve_cluster *cluster, fetching *from, uint32_t file, const char *path,
                                    uint64_t most, fetched *out) {
   struct stat about;
   char folder[4096];
   if (stat(path, &about) == 0) {
+    from->own++;
     out->bytes = S_ISREG(about.st_mode) ? (uint64_t)about.st_size : 0;
-    return sum_file(path, out->sum);
+    return braid_cluster_ours(sum_file(cluster, path, out->sum));
   }
   const char *slash = strrchr(path, '/');
   if (slash && slash > path) {
     snprintf(folder, sizeof folder, "%.*s", (int)(slash - path < 4095 ? slash - path : 4095), path);
-    BRAID_TRY(braid_make_directories(folder));
+    BRAID_TRY(braid_cluster_ours(braid_make_directories(folder)));
   }
   return braid_cluster_fetch_file(cluster, from, file, path, most, out);
 }
 
 /* All but the first, which has come: its list of files is read from where it is until it has its name. */
-static braid_status fetch_others(braid_serve_cluster *cluster, const fetching *from, const braid_serve_files *files,
+static braid_status fetch_others(braid_serve_cluster *cluster, fetching *from, const braid_serve_files *files,
                                  uint64_t most, fetched *out) {
   for (size_t i = 1; i < files->count; i++) {
     braid_status status = i < files->external
@@ -125,35 +205,36 @@ static braid_status end_files(fetched *files, size_t count, braid_status status)
   for (size_t i = count; i-- > 0;) { /* the model's own file last: with it all are there */
     if (!files[i].writer) continue;
     if (status == BRAID_OK)
-      status = braid_writer_commit(files[i].writer);
+      status = braid_cluster_ours(braid_writer_commit(files[i].writer));
     else
       braid_writer_abort(files[i].writer);
   }
   return status;
 }
 
-static braid_status fetch_files(braid_serve_cluster *cluster, size_t index, const fetching *from, const char *sum) {
+static braid_status fetch_files(braid_serve_cluster *cluster, size_t index, fetching *from, const char *sum) {
   const braid_serve_model_config *config = &cluster->server->config->models[index];
   uint64_t most = (uint64_t)cluster->config->fetch_max_bytes;
   braid_serve_files files = {0};
   fetched first = {0}, *all = NULL;
   const char *beside;
   braid_status status = braid_cluster_fetch_file(cluster, from, 0, config->path, most, &first);
-  if (status == BRAID_OK) status = braid_writer_flush(first.writer, &beside);
-  if (status == BRAID_OK) status = braid_serve_files_find(config, beside, &files);
+  if (status == BRAID_OK) status = braid_cluster_ours(braid_writer_flush(first.writer, &beside));
+  if (status == BRAID_OK) status = braid_cluster_ours(braid_serve_files_find(config, beside, &files));
   if (status == BRAID_OK) {
     all = braid_zalloc_array(NULL, files.count, sizeof *all);
     if (!all) status = BRAID_NO_MEMORY;
   }
   if (all) {
     all[0] = first;
+    tell_removed(cluster, clean_external(&files));
     status = fetch_others(cluster, from, &files, most - first.bytes, all);
-    if (status == BRAID_OK) status = check_sum(all, files.count, sum);
+    if (status == BRAID_OK) status = check_sum(from, all, files.count, sum);
     status = end_files(all, files.count, status);
   } else {
     status = end_files(&first, 1, status);
   }
-  braid_serve_files_free(&files);
+  keep_named(&cluster->files[index], &files);
   braid_free(NULL, all);
   return status;
 }
@@ -167,6 +248,7 @@ static void count_carried(braid_serve_cluster *cluster, size_t index, const clus
   if (sum) {
     memcpy(cluster->files[index].sum, sum, sizeof cluster->files[index].sum);
     cluster->files[index].wanted = false;
+    cluster->files[index].pause_s = 0;
     cluster->counters.fetched++;
   }
   pthread_mutex_unlock(&cluster->lock);
@@ -179,16 +261,18 @@ static void fetch_model(braid_serve_cluster *cluster, size_t index) {
   cluster_carried carried = {0};
   for (size_t i = 0; i < cluster->server->tenant_count && !tenant; i++)
     if (braid_serve_tenant_may(&cluster->server->tenants[i], name)) tenant = &cluster->server->tenants[i];
-  if (!tenant || !find_source(cluster, name, address, sum)) return;
+  cluster_files *files = &cluster->files[index];
+  if (!tenant || !find_source(cluster, name, files, address, sum) || is_paused(files, sum)) return;
   cluster_link *link = braid_cluster_link(cluster, address, tenant);
-  fetching from = {link ? link->client : NULL, name, address, &carried};
+  fetching from = {link ? link->client : NULL, name, address, &carried, link == NULL, 0};
   int64_t began_ns = braid_now_ns();
   braid_status status = link ? fetch_files(cluster, index, &from, sum) : BRAID_IO;
-  if (link) braid_cluster_unlink(cluster, link, status == BRAID_IO);
+  if (link) braid_cluster_unlink(cluster, link, from.lost);
   count_carried(cluster, index, &carried, status == BRAID_OK ? sum : NULL);
   if (status != BRAID_OK) {
+    remember_failure(files, &from, status, sum);
     if (status == BRAID_INVALID_FILE && carried.ucx) braid_cluster_set_bulk_away(cluster, address); /* who knows */
-    braid_cluster_set_down(cluster, address);
+    if (from.lost) braid_cluster_set_down(cluster, address);
     braid_log_write(cluster->server->log, BRAID_LOG_WARNING, "the cluster: files of model %s from %s: %s", name,
                     address, link ? braid_error_detail() : braid_client_error());
     return;
@@ -200,7 +284,7 @@ static void fetch_model(braid_serve_cluster *cluster, size_t index) {
                   (double)(braid_now_ns() - began_ns) * 1e-9);
 }
 
-/* What a daemon that was killed had fetched in part. */
+/* All that can be known of before a model's own file has come. */
 static void remove_leftovers(braid_serve_cluster *cluster) {
   const braid_serve_config *config = cluster->server->config;
   size_t removed = 0;
@@ -208,9 +292,7 @@ static void remove_leftovers(braid_serve_cluster *cluster) {
     removed += braid_writer_clean(config->models[i].path);
     if (config->models[i].weights) removed += braid_writer_clean(config->models[i].weights);
   }
-  if (removed)
-    braid_log_write(cluster->server->log, BRAID_LOG_INFO,
-                    "the cluster: %zu files removed that a daemon that was killed had fetched in part", removed);
+  tell_removed(cluster, removed);
 }
 
 void *braid_cluster_fetcher_main(void *context) {

@@ -11,21 +11,28 @@
 
 enum { LOOK_MS = 100, ASK_MS = 300, STALL_MS = 5000, LAST_MS = 1000, AWAY_S = 60, LEAST_BYTES = 1 << 20 };
 
-static braid_status check_ending(const braid_serve_cluster *cluster) {
+braid_status braid_cluster_check_ending(const braid_serve_cluster *cluster) {
   bool ending = __atomic_load_n(&cluster->ending, __ATOMIC_ACQUIRE);
   return ending ? braid_fail(BRAID_CANCELLED, "the daemon stops") : BRAID_OK;
 }
 
 static braid_status take_bytes(fetched *out, const uint8_t *bytes, size_t count) {
+  BRAID_TRY(braid_cluster_ours(braid_writer_put(out->writer, bytes, count)));
   braid_sha256_add(&out->hash, bytes, count);
   out->bytes += count;
-  return braid_writer_put(out->writer, bytes, count);
+  return BRAID_OK;
+}
+
+/* What the node did not answer, or not so. */
+static braid_status not_sent(fetching *from, braid_client_status sent) {
+  from->lost |= sent == BRAID_CLIENT_LOST || sent == BRAID_CLIENT_PROTOCOL || sent == BRAID_CLIENT_TIMEOUT;
+  return braid_fail(BRAID_IO, "%s", braid_client_error());
 }
 
 /* --- by Braid's protocol -------------------------------------------------------------------------------------------
  */
 /* The next piece; the first one says the total. */
-static braid_status take_piece(const fetching *from, uint32_t file, uint64_t most, fetched *out) {
+static braid_status take_piece(fetching *from, uint32_t file, uint64_t most, fetched *out) {
   client_ticket ticket;
   braid_wire_reader reader;
   braid_wire_file asked = {.file = file, .offset = out->bytes};
@@ -33,14 +40,17 @@ static braid_status take_piece(const fetching *from, uint32_t file, uint64_t mos
   braid_wire_put_file(client_begin(from->client, BRAID_WIRE_FILE, &ticket), &asked);
   braid_client_status sent = client_send(from->client, &ticket, NULL, 0, -1);
   if (sent == BRAID_CLIENT_OK) sent = client_answer(from->client, &ticket, &reader, NULL);
-  braid_status status = sent == BRAID_CLIENT_OK ? BRAID_OK : braid_fail(BRAID_IO, "%s", braid_client_error());
+  braid_status status = sent == BRAID_CLIENT_OK ? BRAID_OK : not_sent(from, sent);
   uint64_t total = status == BRAID_OK ? braid_wire_get_number(&reader, 8) : 0;
   size_t count = status == BRAID_OK && !reader.wrong ? reader.bytes - reader.at : 0;
   if (!out->bytes) out->total = total;
-  if (status == BRAID_OK && (reader.wrong || total > most || total > INT64_MAX || total != out->total ||
-                             count > total - out->bytes || (!count && total > out->bytes)))
-    status = braid_fail(BRAID_IO, "a file of %llu bytes, of which the node sends %zu at %llu; %llu may be fetched",
-                        (unsigned long long)total, count, (unsigned long long)out->bytes, (unsigned long long)most);
+  if (status == BRAID_OK && !reader.wrong && !out->bytes && total > most)
+    status = braid_fail(BRAID_OUT_OF_RANGE, "a file of %llu bytes, of which %llu may be fetched",
+                        (unsigned long long)total, (unsigned long long)most);
+  if (status == BRAID_OK && (reader.wrong || total > INT64_MAX || total != out->total || count > total - out->bytes ||
+                             (!count && total > out->bytes)))
+    status = braid_fail(BRAID_IO, "a file of %llu bytes, of which the node sends %zu at %llu",
+                        (unsigned long long)total, count, (unsigned long long)out->bytes);
   if (status == BRAID_OK && count) status = take_bytes(out, reader.data + reader.at, count);
   client_abandon(from->client, &ticket);
   if (status == BRAID_OK) from->carried->wire += count;
@@ -49,20 +59,19 @@ static braid_status take_piece(const fetching *from, uint32_t file, uint64_t mos
 
 /* --- by UCX --------------------------------------------------------------------------------------------------------
  */
-static braid_status ask_bulk(const fetching *from, uint32_t file, const fetched *out,
-                             const braid_bulk_receiver *receiver) {
+static braid_status ask_bulk(fetching *from, uint32_t file, const fetched *out, const braid_bulk_receiver *receiver) {
   client_ticket ticket;
   braid_wire_bulk bulk = {.file = {.file = file, .offset = out->bytes}, .total = out->total};
   snprintf(bulk.file.model, sizeof bulk.file.model, "%s", from->model);
   memcpy(bulk.nonce, braid_bulk_receiver_nonce(receiver), sizeof bulk.nonce);
   bulk.address = braid_bulk_receiver_address(receiver, &bulk.address_bytes);
   braid_wire_put_bulk(client_begin(from->client, BRAID_WIRE_BULK, &ticket), &bulk);
-  return client_finish(from->client, &ticket) == BRAID_CLIENT_OK ? BRAID_OK
-                                                                 : braid_fail(BRAID_IO, "%s", braid_client_error());
+  braid_client_status sent = client_finish(from->client, &ticket);
+  return sent == BRAID_CLIENT_OK ? BRAID_OK : not_sent(from, sent);
 }
 
 /* How it stands with the sender, as its node says. */
-static braid_status ask_sender(const fetching *from, const braid_bulk_receiver *receiver, braid_bulk_state *out) {
+static braid_status ask_sender(fetching *from, const braid_bulk_receiver *receiver, braid_bulk_state *out) {
   client_ticket ticket;
   braid_wire_reader reader;
   char detail[BRAID_BULK_DETAIL] = "";
@@ -76,7 +85,7 @@ static braid_status ask_sender(const fetching *from, const braid_bulk_receiver *
     braid_wire_get_text(&reader, detail, sizeof detail);
   }
   client_abandon(from->client, &ticket);
-  if (sent != BRAID_CLIENT_OK) return braid_fail(BRAID_IO, "%s", braid_client_error());
+  if (sent != BRAID_CLIENT_OK) return not_sent(from, sent);
   if (*out == BRAID_BULK_GOING || *out == BRAID_BULK_DONE) return BRAID_OK;
   return braid_fail(BRAID_IO, "the node has stopped to send: %.200s", detail[0] ? detail : "it does not say why");
 }
@@ -85,13 +94,13 @@ static int64_t since_ms(int64_t ns) {
   return (braid_now_ns() - ns) / 1000000;
 }
 
-static braid_status take_pieces(braid_serve_cluster *cluster, const fetching *from, fetched *out,
+static braid_status take_pieces(braid_serve_cluster *cluster, fetching *from, fetched *out,
                                 braid_bulk_receiver *receiver, uint8_t *piece) {
   int64_t came_ns = braid_now_ns(), asked_ns = came_ns;
   while (out->bytes < out->total) {
     size_t count;
     braid_bulk_state state;
-    BRAID_TRY(check_ending(cluster));
+    BRAID_TRY(braid_cluster_check_ending(cluster));
     BRAID_TRY(braid_bulk_receiver_next(receiver, LOOK_MS, piece, &count));
     if (count) {
       BRAID_TRY(take_bytes(out, piece, count));
@@ -111,7 +120,7 @@ static braid_status take_pieces(braid_serve_cluster *cluster, const fetching *fr
 }
 
 /* The sender's end is not to be taken for a loss, so that the receiver stays until it has come, for a moment. */
-static void await_sender(const fetching *from, const braid_bulk_receiver *receiver) {
+static void await_sender(fetching *from, const braid_bulk_receiver *receiver) {
   braid_bulk_state state = BRAID_BULK_GOING;
   int64_t began_ns = braid_now_ns();
   for (bool waited = false; state == BRAID_BULK_GOING && since_ms(began_ns) < LAST_MS; waited = true) {
@@ -120,7 +129,7 @@ static void await_sender(const fetching *from, const braid_bulk_receiver *receiv
   }
 }
 
-static braid_status take_rest(braid_serve_cluster *cluster, const fetching *from, uint32_t file, fetched *out) {
+static braid_status take_rest(braid_serve_cluster *cluster, fetching *from, uint32_t file, fetched *out) {
   braid_bulk_receiver *receiver;
   BRAID_TRY(braid_bulk_receive(cluster->ucx, &cluster->ending, &receiver));
   uint8_t *piece = braid_alloc(NULL, BRAID_BULK_PIECE);
@@ -150,7 +159,7 @@ void braid_cluster_set_bulk_away(braid_serve_cluster *cluster, const char *addre
 }
 
 /* Whether the rest of a file is to come by UCX. */
-static bool wants_bulk(braid_serve_cluster *cluster, const fetching *from, const fetched *out) {
+static bool wants_bulk(braid_serve_cluster *cluster, fetching *from, const fetched *out) {
   bool only = strcmp(cluster->config->bulk, "ucx") == 0;
   uint64_t rest = out->total - out->bytes;
   if (!cluster->ucx[0] || rest == 0 || (rest < LEAST_BYTES && !only)) return false;
@@ -159,15 +168,15 @@ static bool wants_bulk(braid_serve_cluster *cluster, const fetching *from, const
   return only || from->client->welcome.rights & BRAID_WIRE_HAS_BULK;
 }
 
-braid_status braid_cluster_fetch_file(braid_serve_cluster *cluster, const fetching *from, uint32_t file,
-                                      const char *path, uint64_t most, fetched *out) {
+braid_status braid_cluster_fetch_file(braid_serve_cluster *cluster, fetching *from, uint32_t file, const char *path,
+                                      uint64_t most, fetched *out) {
   bool only = strcmp(cluster->config->bulk, "ucx") == 0;
   braid_sha256_begin(&out->hash);
-  BRAID_TRY(braid_writer_open(NULL, path, &out->writer));
+  BRAID_TRY(braid_cluster_ours(braid_writer_open(NULL, path, &out->writer)));
   BRAID_TRY(take_piece(from, file, most, out));
   if (wants_bulk(cluster, from, out)) {
     braid_status status = take_rest(cluster, from, file, out);
-    if (status == BRAID_CANCELLED || status == BRAID_NO_MEMORY || (status != BRAID_OK && only)) return status;
+    if (status != BRAID_OK && (status != BRAID_IO || only)) return status;
     if (status != BRAID_OK) {
       braid_cluster_set_bulk_away(cluster, from->address);
       braid_log_write(cluster->server->log, BRAID_LOG_WARNING,
@@ -176,10 +185,11 @@ braid_status braid_cluster_fetch_file(braid_serve_cluster *cluster, const fetchi
                       from->model, from->address, braid_error_detail(), (unsigned long long)out->bytes,
                       (unsigned long long)out->total, AWAY_S);
       from->carried->given_up++;
+      from->lost = false; /* which shows again */
     }
   }
   while (out->bytes < out->total) {
-    BRAID_TRY(check_ending(cluster));
+    BRAID_TRY(braid_cluster_check_ending(cluster));
     BRAID_TRY(take_piece(from, file, most, out));
   }
   braid_sha256_end(&out->hash, out->sum);

@@ -20,6 +20,7 @@ enum { WAIT_MS = 60000, MIB = 1 << 20, WEIGHTS = 4 };
 
 static etcd_group group;
 static braid_server *source, *target;
+static int copies = 2; /* of the model */
 static const char kToken[] = "a-token-of-tests";
 
 /* What is logged, for all daemons of this process. */
@@ -149,8 +150,8 @@ static inline braid_server *start_node(const char *name, const char *more) {
   assert_non_null(file);
   fprintf(file,
           "devices:\n  - {name: cpu, threads: 1}\nmodels:\n  - {name: m1, path: %s/%s/model.onnx}\n"
-          "cluster: {token: %s, copies: 2, fetch_max_bytes: 1000000000%s}\n",
-          folder, name, kToken, more);
+          "cluster: {token: %s, copies: %d, fetch_max_bytes: 1000000000%s}\n",
+          folder, name, kToken, copies, more);
   fclose(file);
   braid_server_options options = {
       .config = path, .port = -1, .wire_port = -1, .cluster = cluster, .node = name, .log = &kLog};

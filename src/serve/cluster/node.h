@@ -100,6 +100,13 @@ typedef struct cluster_suspect {
 typedef struct cluster_files {
   char sum[BRAID_SHA256_HEX + 1]; /* "": not known, or not there */
   bool wanted;                    /* to be fetched */
+  /* --- the fetcher's, of what has failed --- */
+  cluster_down sources[8]; /* that are not asked for them for a while */
+  size_t source_next;
+  int64_t pause_s, until_ns;        /* nothing is fetched until then */
+  char tried[BRAID_SHA256_HEX + 1]; /* unless the sum is another than this, */
+  struct braid_serve_files *named;  /* or of these files, which the model's own names, */
+  uint64_t state;                   /* what is here is not this any more; named NULL: none are known */
 } cluster_files;
 
 /* Bytes of files that have come, and how often what was to come by UCX did not. */
@@ -222,6 +229,8 @@ void braid_cluster_set_down(braid_serve_cluster *cluster, const char *address);
 
 /* --- fetch.c --- */
 void *braid_cluster_fetcher_main(void *cluster);
+/* Frees what the fetcher remembers, when it has ended. */
+void braid_cluster_forget_files(braid_serve_cluster *cluster);
 
 /* --- routes.c: the lock is held --- */
 /* The node that answers a request for the model first, as it is expected; silent ones only if there is no other. NULL:
