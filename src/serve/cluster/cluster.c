@@ -194,7 +194,8 @@ static bool is_hopeless(const braid_serve_cluster *cluster, const char *model) {
 static void want_files(braid_serve_cluster *cluster, size_t index) {
   pthread_mutex_lock(&cluster->lock);
   bool here = cluster->files[index].sum[0]; /* they came a moment ago */
-  if (!here && !cluster->files[index].wanted && cluster->config->fetch_max_bytes) {
+  bool waits = cluster->files[index].wanted || braid_cluster_is_unfetched(cluster, index);
+  if (!here && !waits && cluster->config->fetch_max_bytes) {
     cluster->files[index].wanted = true;
     pthread_cond_broadcast(&cluster->fetches);
   }

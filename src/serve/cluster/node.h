@@ -38,6 +38,9 @@ enum {
   BRAID_CLUSTER_SETTLE_MS = 1000 /* a control node waits so long for others before it places what is new */
 };
 
+/* Begins the reason of a node that has tried to fetch a model's files. */
+#define BRAID_CLUSTER_UNFETCHED "its files cannot be fetched"
+
 #define BRAID_CLUSTER_ODD                                                                                              \
   "this node's token is not that of most nodes: they refuse it, and it gets no orders; all nodes take the same token"
 
@@ -100,6 +103,9 @@ typedef struct cluster_suspect {
 typedef struct cluster_files {
   char sum[BRAID_SHA256_HEX + 1]; /* "": not known, or not there */
   bool wanted;                    /* to be fetched */
+  int failures;                   /* to fetch them, one after the other, */
+  int64_t unable_until_ns;        /* and until when they are not fetched for that */
+  char why[BRAID_CLUSTER_REASON]; /* the last one's sentence */
 } cluster_files;
 
 /* Bytes of files that have come, and how often what was to come by UCX did not. */
@@ -178,6 +184,11 @@ bool braid_cluster_describe(braid_serve_cluster *cluster, braid_cluster_member *
 /* Measures how often models are asked for, once a second. */
 void braid_cluster_rate(braid_serve_cluster *cluster, int64_t now_ns);
 void braid_cluster_find_files(braid_serve_cluster *cluster);
+/* The fetcher's: the model's files could not be fetched. For some seconds, more each time, this node is not able to
+ * hold the model, so that the control node orders another. */
+void braid_cluster_fetch_failed(braid_serve_cluster *cluster, size_t index, const char *why);
+/* Whether that is so now. The lock is held. */
+bool braid_cluster_is_unfetched(const braid_serve_cluster *cluster, size_t index);
 
 /* --- leader.c: the keeper's --- */
 /* Where this daemon is the control node: decides, and writes what changes. */
