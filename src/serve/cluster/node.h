@@ -226,7 +226,7 @@ void braid_cluster_unlink(braid_serve_cluster *cluster, cluster_link *link, bool
 void braid_cluster_close_links(braid_serve_cluster *cluster);
 void *braid_cluster_describer_main(void *cluster);
 /* The registry's: what others hold. */
-braid_serve_model *braid_cluster_find_elsewhere(void *cluster, const char *name, char *note);
+braid_serve_model *braid_cluster_find_elsewhere(void *cluster, const char *name, char *note, bool *out_able);
 /* The lock is held. */
 bool braid_cluster_is_down(const braid_serve_cluster *cluster, const char *address, int64_t now_ns);
 void braid_cluster_set_down(braid_serve_cluster *cluster, const char *address);
