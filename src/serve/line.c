@@ -62,10 +62,9 @@ static braid_status make_room(braid_serve_line *l) {
 
 /* A tenant that has used more than its share of the device of late comes behind those that have not. */
 static int rank_of(const braid_serve_line *l, const braid_serve_request *request, int64_t now) {
-  int priority = (int)request->tenant->config->priority;
-  if (request->priority > priority) priority = request->priority;
   double allowed = request->tenant->config->share * 1e9 * (double)l->all_instances; /* of all devices */
-  return priority + (braid_serve_tenant_recent(request->tenant, now) > allowed ? BRAID_SERVE_OVER_SHARE : 0);
+  return braid_serve_request_priority(request) +
+         (braid_serve_tenant_recent(request->tenant, now) > allowed ? BRAID_SERVE_OVER_SHARE : 0);
 }
 
 /* When a run has to end for the answer to be there in time; 0: no deadline. */

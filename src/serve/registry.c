@@ -221,11 +221,13 @@ size_t braid_serve_registry_count(const braid_serve_registry *registry) {
 }
 
 /* What others have of a model that is not ready here; the registry is locked. */
-static braid_serve_model *find_elsewhere(const braid_serve_registry *registry, const slot *s, char *note) {
+static braid_serve_model *find_elsewhere(const braid_serve_registry *registry, const slot *s, char *note,
+                                         bool *out_able) {
   const braid_serve_elsewhere *elsewhere = &registry->elsewhere;
   *note = '\0';
+  *out_able = false;
   if (!elsewhere->find || s->state == BRAID_SERVE_READY) return NULL;
-  return elsewhere->find(elsewhere->context, s->config->name, note);
+  return elsewhere->find(elsewhere->context, s->config->name, note, out_able);
 }
 
 static void slot_describe(const slot *s, braid_serve_entry *out) {
@@ -245,8 +247,9 @@ bool braid_serve_registry_entry(braid_serve_registry *registry, size_t index, br
   pthread_mutex_lock(&registry->lock);
   slot_describe(&registry->slots[index], out);
   char note[BRAID_SERVE_DETAIL];
-  braid_serve_model *model = find_elsewhere(registry, &registry->slots[index], note);
-  if (model) out->state = BRAID_SERVE_READY;
+  bool able;
+  braid_serve_model *model = find_elsewhere(registry, &registry->slots[index], note, &able);
+  if (model && able) out->state = BRAID_SERVE_READY;
   if (*note) memcpy(out->reason, note, sizeof note);
   pthread_mutex_unlock(&registry->lock);
   braid_serve_model_release(model);
@@ -293,12 +296,13 @@ braid_status braid_serve_registry_acquire(braid_serve_registry *registry, const 
                       version);
   braid_status status = BRAID_OK;
   char note[BRAID_SERVE_DETAIL];
+  bool able;
   pthread_mutex_lock(&registry->lock);
   if (s->state == BRAID_SERVE_READY) {
     braid_serve_model_retain(s->model);
     s->used_ns = braid_now_ns();
     *out = s->model;
-  } else if ((*out = find_elsewhere(registry, s, note)) || *note) {
+  } else if ((*out = find_elsewhere(registry, s, note, &able)) || *note) {
     if (!*out) status = braid_fail(BRAID_BUSY, "model %s: %s", name, note);
   } else if (s->state == BRAID_SERVE_BROKEN) {
     status = braid_fail(BRAID_BUSY, "model %s could not be loaded: %s", name, s->reason);

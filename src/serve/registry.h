@@ -37,8 +37,8 @@ braid_status braid_serve_registry_load(braid_serve_registry *registry, const cha
 /* Where models are that are not loaded here. Asked with the registry locked: it must not call the registry. */
 typedef struct braid_serve_elsewhere {
   /* A reference to a model that stands for one of others, NULL: there is none; `note` (BRAID_SERVE_DETAIL bytes): who
-   * holds it, or why nobody. */
-  braid_serve_model *(*find)(void *context, const char *name, char *note);
+   * holds it, or why nobody; `out_able`: whether somebody holds it or could. */
+  braid_serve_model *(*find)(void *context, const char *name, char *note, bool *out_able);
   void *context;
 } braid_serve_elsewhere;
 /* From now on what is not ready here is asked for there. NULL: nothing is elsewhere any more. */

@@ -85,6 +85,11 @@ static void add_cores(const braid_serve_why *why, char *out, size_t bytes) {
            why->switches, why->card_ms, why->transfer_ms, why->compile_us);
 }
 
+int braid_serve_request_priority(const braid_serve_request *request) {
+  int priority = (int)request->tenant->config->priority;
+  return request->priority > priority ? request->priority : priority;
+}
+
 void braid_serve_why_text(const braid_serve_why *why, int64_t waited_ns, char out[BRAID_SERVE_DETAIL]) {
   int used = snprintf(out, BRAID_SERVE_DETAIL, "%s of %zu waiting, rank %d%s, waited %.3f ms; ",
                       why->along ? "taken along with the first" : "first", why->waiting, why->rank,

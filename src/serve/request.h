@@ -101,6 +101,8 @@ typedef struct braid_serve_request {
 braid_serve_request *braid_serve_request_create(braid_serve_model *model, braid_serve_tenant *tenant);
 /* NULL is allowed. */
 void braid_serve_request_destroy(braid_serve_request *request);
+/* Its own priority, no better than its tenant's: 1 to 9. */
+int braid_serve_request_priority(const braid_serve_request *request);
 /* Records the verdict with its sentence (printf); returns it. */
 braid_serve_verdict braid_serve_refuse(braid_serve_request *request, braid_serve_verdict verdict, const char *format,
                                        ...) BRAID_PRINTF(3, 4);

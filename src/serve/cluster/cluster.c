@@ -195,6 +195,7 @@ static void want_files(braid_serve_cluster *cluster, size_t index, bool wanted) 
   pthread_mutex_lock(&cluster->lock);
   cluster_files *files = &cluster->files[index];
   wanted &= !files->sum[0] /* they came a moment ago */ && cluster->config->fetch_max_bytes;
+  wanted &= files->wanted || !braid_cluster_is_unfetched(cluster, index);
   if (wanted && !files->wanted) pthread_cond_broadcast(&cluster->fetches);
   files->wanted = wanted;
   pthread_mutex_unlock(&cluster->lock);

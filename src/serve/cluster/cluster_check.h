@@ -44,6 +44,14 @@ static inline braid_server *start_node(const char *name, const char *more) {
   return start_node_of(name, put_node(kModels, kToken, more, ""));
 }
 
+/* A node whose m1 is a file of the folder. */
+static inline braid_server *start_with_file(const char *name, const char *path, const char *fetch) {
+  char models[200], more[80];
+  snprintf(models, sizeof models, "  - {name: m1, path: %s/%s}\n", folder, path);
+  snprintf(more, sizeof more, "copies: 2%s", fetch);
+  return start_node_of(name, put_node(models, kToken, more, ""));
+}
+
 typedef bool condition(const void *context);
 
 static inline void await_that(condition *holds, const void *context, const char *what) {
@@ -108,6 +116,10 @@ static inline bool holds_model(const braid_server *server, const char *model) {
   bool holds = braid_serve_registry_acquire_local(server->registry, model, &held) == BRAID_OK;
   braid_serve_model_release(held);
   return holds;
+}
+
+static inline bool holds_m1(const void *server) {
+  return holds_model(server, "m1");
 }
 
 static inline size_t count_holders(const char *model) {

@@ -187,6 +187,45 @@ static void test_outside(void **state) {
   braid_serve_files_free(&files);
 }
 
+/* --- a node that cannot ----------------------------------------------------------------------------------------------
+ */
+static bool is_unable(const void *server) {
+  char text[BRAID_SERVE_DETAIL] = "";
+  braid_serve_cluster *cluster = ((const braid_server *)server)->cluster;
+  pthread_mutex_lock(&cluster->lock);
+  const braid_cluster_member *member = braid_cluster_roster_member(&cluster->roster, "b");
+  const braid_cluster_holding *holding = member ? braid_cluster_member_holding(member, "m1") : NULL;
+  if (holding && holding->state == BRAID_CLUSTER_UNABLE) snprintf(text, sizeof text, "%s", holding->reason);
+  pthread_mutex_unlock(&cluster->lock);
+  return strstr(text, BRAID_CLUSTER_UNFETCHED ": ") != NULL;
+}
+
+static bool has_no_order(const void *server) {
+  braid_serve_cluster *cluster = ((const braid_server *)server)->cluster;
+  pthread_mutex_lock(&cluster->lock);
+  const braid_cluster_order *order = braid_cluster_roster_order(&cluster->roster, "m1");
+  bool has = !order || braid_cluster_order_names(order, "b");
+  pthread_mutex_unlock(&cluster->lock);
+  return !has;
+}
+
+/* A node where the files have no place says so, and is ordered nothing then; it tries again, and has them in the end.
+ */
+static void test_no_place(void **state) {
+  (void)state;
+  write_model(2 * MIB);
+  start_source("");
+  run("rm -r %s/b; touch %s/b", folder, folder); /* what is to be its folder is a file */
+  target = start_node("b", "");
+  await_that(is_unable, source, "the node says that it cannot fetch the files");
+  await_that(has_no_order, source, "the control node orders it the model no more");
+  serve_expect(source, "GET", "/v2/braid/status", "", "", 200, "\"trouble\":\"model m1: its files cannot be fetched: ");
+  run("rm %s/b; mkdir %s/b", folder, folder);
+  await_that(holds_model, target, "it has fetched them later");
+  expect_copied();
+  stop_all();
+}
+
 /* --- strangers -----------------------------------------------------------------------------------------------------
  */
 static braid_client_status ask(const braid_server *server, const char *token, unsigned kind,
@@ -314,6 +353,7 @@ int main(void) {
       cmocka_unit_test(test_strangers),       cmocka_unit_test(test_undisturbed),
       cmocka_unit_test(test_full_disk),       cmocka_unit_test(test_second_source),
       cmocka_unit_test(test_without_program), cmocka_unit_test(test_stop_while_it_sums),
+      cmocka_unit_test(test_no_place),
   };
   return skip_run_group_tests(tests, set_up, remove_folder);
 }

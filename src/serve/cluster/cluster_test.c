@@ -36,11 +36,12 @@ static void test_trace(void **state) {
   start_all(more);
   await_that(one_holds_each, NULL, "one node holds each model");
   int other = (find_holder("m1") + 1) % NODES;
-  int used = sprintf(body, "{\"inputs\":[{\"name\":\"input\",\"datatype\":\"FP32\",\"shape\":[1,1,28,28],\"data\":[0");
+  int used = sprintf(body, "{\"parameters\":{\"explain\":true,\"priority\":9},\"inputs\":[{\"name\":\"input\","
+                           "\"datatype\":\"FP32\",\"shape\":[1,1,28,28],\"data\":[0");
   for (int i = 1; i < kIn; i++) used += sprintf(body + used, ",%d", i % 3);
   sprintf(body + used, "]}]}");
   for (size_t i = 0; i < 2; i++)
-    serve_expect(nodes[other], "POST", "/v2/models/m1/infer", kHeaders[i], body, 200, NULL);
+    serve_expect(nodes[other], "POST", "/v2/models/m1/infer", kHeaders[i], body, 200, "rank 9");
   stop_all();
   json_t *spans = spans_of_file(path);
   const json_t *top = span_find(spans, "POST /v2/models/{model}/infer", "00f067aa0ba902b7", 0);
@@ -97,13 +98,6 @@ static void test_copies(void **state) {
 
 /* --- files ---------------------------------------------------------------------------------------------------------
  */
-static braid_server *start_with_file(const char *name, const char *path, const char *fetch) {
-  char models[200], more[80];
-  snprintf(models, sizeof models, "  - {name: m1, path: %s/%s}\n", folder, path);
-  snprintf(more, sizeof more, "copies: 2%s", fetch);
-  return start_node_of(name, put_node(models, kToken, more, ""));
-}
-
 static bool both_say_why(const void *text) {
   bool both = true;
   for (int i = 0; i < 2; i++) {
@@ -129,10 +123,6 @@ static void expect_file(const braid_server *server, const char *token, const cha
   assert_int_equal(client_answer(client, &ticket, &reader, NULL), expected_status);
   client_abandon(client, &ticket);
   braid_client_close(client);
-}
-
-static bool holds_m1(const void *server) {
-  return holds_model(server, "m1");
 }
 
 /* The second node has not the model's file: it comes from the first, of the same bytes. A third may fetch nothing, nor

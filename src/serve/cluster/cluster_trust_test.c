@@ -164,8 +164,63 @@ static int set_up(void **state) {
   return make_folder(state);
 }
 
+static bool is_unavailable(const void *server) {
+  serve_answer answer = serve_ask(server, "POST", "/v2/repository/index", "", "{}", 2);
+  bool is =
+      answer.status == 200 && strstr(answer.body, "\"UNAVAILABLE\"") && strstr(answer.body, "no node can hold it");
+  free(answer.body);
+  return is;
+}
+
+/* The sum is SHA-256 of the files' SHA-256, as sha256sum has it. */
+static void expect_sum(const braid_server *server, const char *file) {
+  char command[300], text[BRAID_SHA256_HEX + 1];
+  uint8_t sum[BRAID_SHA256_BYTES];
+  snprintf(command, sizeof command, "sha256sum %s/%s", folder, file);
+  FILE *pipe = popen(command, "r");
+  assert_non_null(pipe);
+  for (size_t i = 0; i < sizeof sum; i++) assert_int_equal(fscanf(pipe, "%2hhx", &sum[i]), 1);
+  pclose(pipe);
+  braid_sha256_of(sum, sizeof sum, sum);
+  braid_sha256_text(sum, sizeof sum, text);
+  assert_string_equal(server->cluster->files[0].sum, text);
+}
+
+/* A model that was seen is not ready when nobody can hold it any more, and is again when somebody does. */
+static void test_nobody_any_more(void **state) {
+  (void)state;
+  char command[300];
+  static const char kWhy[] = "c: its file is not there";
+  snprintf(command, sizeof command, "cp " BRAID_MODELS "/lenet.cfg %s/here.cfg", folder);
+  assert_int_equal(system(command), 0);
+  etcd_start(&group, 1);
+  nodes[0] = start_with_file("a", "here.cfg", ", wait_ms: 300");
+  await_that(is_ready, nodes[0], "the node with the file is ready");
+  nodes[2] = start_with_file("c", "nowhere.cfg", ", wait_ms: 300");
+  await_that(is_ready, nodes[2], "a node without the file is ready");
+  serve_expect(nodes[2], "GET", "/v2/models/m1/ready", "", "", 200, "true");
+  expect_sum(nodes[0], "here.cfg");
+  braid_server_destroy(nodes[0], 0);
+  nodes[0] = NULL;
+  await_that(is_unavailable, nodes[2], "the index says that no node can hold the model");
+  serve_expect(nodes[2], "POST", "/v2/repository/index", "", "{}", 200, kWhy);
+  serve_expect(nodes[2], "GET", "/v2/models/m1/ready", "", "", 400, "false");
+  braid_client *client = wire_connect(wire_tcp(nodes[2]), NULL);
+  assert_int_equal(launch_at(client, "m1", 0), BRAID_CLIENT_UNAVAILABLE);
+  assert_non_null(strstr(braid_client_error(), kWhy));
+  nodes[0] = start_with_file("a", "here.cfg", ", wait_ms: 300");
+  await_that(is_ready, nodes[0], "the node with the file is ready again");
+  await_that(holds_m1, nodes[0], "it holds the model");
+  int64_t until = braid_now_ns() + WAIT_MS * INT64_C(1000000);
+  while (launch_at(client, "m1", 0) != BRAID_CLIENT_OK && braid_now_ns() < until) etcd_pause(20);
+  serve_expect(nodes[2], "GET", "/v2/models/m1/ready", "", "", 200, "true");
+  braid_client_close(client);
+  stop_all();
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_comes_last), cmocka_unit_test(test_came_first),
-                                     cmocka_unit_test(test_other_files), cmocka_unit_test(test_nothing_is_sent)};
+                                     cmocka_unit_test(test_other_files), cmocka_unit_test(test_nothing_is_sent),
+                                     cmocka_unit_test(test_nobody_any_more)};
   return skip_run_group_tests(tests, set_up, remove_folder);
 }

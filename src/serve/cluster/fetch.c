@@ -273,6 +273,7 @@ static void fetch_model(braid_serve_cluster *cluster, size_t index) {
     remember_failure(files, &from, status, sum);
     if (status == BRAID_INVALID_FILE && carried.ucx) braid_cluster_set_bulk_away(cluster, address); /* who knows */
     if (from.lost) braid_cluster_set_down(cluster, address);
+    braid_cluster_fetch_failed(cluster, index, link ? braid_error_detail() : braid_client_error());
     braid_log_write(cluster->server->log, BRAID_LOG_WARNING, "the cluster: files of model %s from %s: %s", name,
                     address, link ? braid_error_detail() : braid_client_error());
     return;

@@ -120,7 +120,11 @@ static void take_answer(journey *j, const braid_client_call *call) {
   j->there_ns = (int64_t)(times.waited_ns + times.ran_ns);
   request->verdict = BRAID_SERVE_DONE;
   request->batch = times.batch < INT32_MAX ? (int64_t)times.batch : 0;
-  request->why = (braid_serve_why){.waiting = 1, .together = 1, .rows = request->batch, .device = "another node"};
+  request->why = (braid_serve_why){.waiting = 1,
+                                   .together = 1,
+                                   .rows = request->batch,
+                                   .rank = braid_serve_request_priority(request),
+                                   .device = "another node"};
 }
 
 /* What an end of a launch means: another node may do better, or it is the request's own. */
@@ -316,6 +320,17 @@ static void pause_for(braid_serve_cluster *cluster, int ms) {
   pthread_mutex_unlock(&cluster->lock);
 }
 
+/* Why it has no answer: what the last node said, or why nobody holds the model. */
+static void journey_explain(const journey *j, char *text) {
+  bool able;
+  if (j->last[0]) {
+    memcpy(text, j->last, sizeof j->last);
+    return;
+  }
+  braid_serve_model_release(braid_cluster_find_elsewhere(j->cluster, j->request->model->config->name, text, &able));
+  if (!*text) snprintf(text, BRAID_SERVE_DETAIL, "none holds the model");
+}
+
 /* The request has its end, here or there. */
 static void journey_make(braid_serve_cluster *cluster, braid_serve_request *request) {
   journey j = {.cluster = cluster,
@@ -336,15 +351,16 @@ static void journey_make(braid_serve_cluster *cluster, braid_serve_request *requ
       continue;
     }
     int64_t now = braid_now_ns();
+    char why[BRAID_SERVE_DETAIL];
     if (request->deadline_ns && now > request->deadline_ns) {
+      journey_explain(&j, why);
       braid_serve_refuse(request, j.sent ? BRAID_SERVE_LATE : BRAID_SERVE_UNAVAILABLE,
-                         "no node could run it within its deadline; %.400s",
-                         j.last[0] ? j.last : "none holds the model");
+                         "no node could run it within its deadline; %.400s", why);
       break;
     }
     if (now > j.wait_until_ns) {
-      braid_serve_refuse(request, BRAID_SERVE_UNAVAILABLE, "no node runs it; %.400s",
-                         j.last[0] ? j.last : "none holds the model");
+      journey_explain(&j, why);
+      braid_serve_refuse(request, BRAID_SERVE_UNAVAILABLE, "no node runs it; %.400s", why);
       break;
     }
     j.refusals.count = 0; /* all have refused: once more, after a moment */

@@ -38,6 +38,9 @@ enum {
   BRAID_CLUSTER_SETTLE_MS = 1000 /* a control node waits so long for others before it places what is new */
 };
 
+/* Begins the reason of a node that has tried to fetch a model's files. */
+#define BRAID_CLUSTER_UNFETCHED "its files cannot be fetched"
+
 #define BRAID_CLUSTER_ODD                                                                                              \
   "this node's token is not that of most nodes: they refuse it, and it gets no orders; all nodes take the same token"
 
@@ -107,6 +110,9 @@ typedef struct cluster_files {
   char tried[BRAID_SHA256_HEX + 1]; /* unless the sum is another than this, */
   struct braid_serve_files *named;  /* or of these files, which the model's own names, */
   uint64_t state;                   /* what is here is not this any more; named NULL: none are known */
+  int failures;                     /* to fetch them, one after the other, */
+  int64_t unable_until_ns;          /* and until when they are not fetched for that */
+  char why[BRAID_CLUSTER_REASON];   /* the last one's sentence */
 } cluster_files;
 
 /* Bytes of files that have come, and how often what was to come by UCX did not. */
@@ -185,6 +191,11 @@ bool braid_cluster_describe(braid_serve_cluster *cluster, braid_cluster_member *
 /* Measures how often models are asked for, once a second. */
 void braid_cluster_rate(braid_serve_cluster *cluster, int64_t now_ns);
 void braid_cluster_find_files(braid_serve_cluster *cluster);
+/* The fetcher's: the model's files could not be fetched. For some seconds, more each time, this node is not able to
+ * hold the model, so that the control node orders another. */
+void braid_cluster_fetch_failed(braid_serve_cluster *cluster, size_t index, const char *why);
+/* Whether that is so now. The lock is held. */
+bool braid_cluster_is_unfetched(const braid_serve_cluster *cluster, size_t index);
 
 /* --- leader.c: the keeper's --- */
 /* Where this daemon is the control node: decides, and writes what changes. */
@@ -222,7 +233,7 @@ void braid_cluster_unlink(braid_serve_cluster *cluster, cluster_link *link, bool
 void braid_cluster_close_links(braid_serve_cluster *cluster);
 void *braid_cluster_describer_main(void *cluster);
 /* The registry's: what others hold. */
-braid_serve_model *braid_cluster_find_elsewhere(void *cluster, const char *name, char *note);
+braid_serve_model *braid_cluster_find_elsewhere(void *cluster, const char *name, char *note, bool *out_able);
 /* The lock is held. */
 bool braid_cluster_is_down(const braid_serve_cluster *cluster, const char *address, int64_t now_ns);
 void braid_cluster_set_down(braid_serve_cluster *cluster, const char *address);

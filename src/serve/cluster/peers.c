@@ -331,8 +331,8 @@ static size_t name_reasons(const braid_serve_cluster *cluster, const char *name,
   return able;
 }
 
-/* Why nobody holds it. */
-static void explain_nobody(const braid_serve_cluster *cluster, const char *name, bool waits, char *note) {
+/* Why nobody holds it; returns whether somebody could. */
+static bool explain_nobody(const braid_serve_cluster *cluster, const char *name, bool waits, char *note) {
   const braid_cluster_order *order = braid_cluster_roster_order(&cluster->roster, name);
   bool ours = order && braid_cluster_order_names(order, cluster->node);
   char reasons[BRAID_SERVE_DETAIL];
@@ -351,16 +351,17 @@ static void explain_nobody(const braid_serve_cluster *cluster, const char *name,
   else if (!ours)
     snprintf(note, BRAID_SERVE_DETAIL, "%s%s%.420s",
              order ? "the nodes that are to hold it load it" : "no node holds it yet", also, reasons);
+  return able || !cluster->roster.member_count;
 }
 
-braid_serve_model *braid_cluster_find_elsewhere(void *context, const char *name, char *note) {
+braid_serve_model *braid_cluster_find_elsewhere(void *context, const char *name, char *note, bool *out_able) {
   braid_serve_cluster *cluster = context;
   size_t index = braid_cluster_model_index(cluster, name);
   *note = '\0';
   pthread_mutex_lock(&cluster->lock);
   braid_serve_model *model = cluster->remotes[index];
   if (model) braid_serve_model_retain(model);
-  if (!name_holders(cluster, name, note)) explain_nobody(cluster, name, model, note);
+  *out_able = name_holders(cluster, name, note) || explain_nobody(cluster, name, model, note);
   pthread_mutex_unlock(&cluster->lock);
   return model;
 }

@@ -84,7 +84,7 @@ static void write_loads(const change *c, braid_cluster_move *moves, size_t *coun
     if (move->other != NONE) {
       move->reason = BRAID_CLUSTER_LOST;
     } else if ((move->other = next_gone(c, &spare_at, BRAID_CLUSTER_SPARE)) != NONE) {
-      move->reason = BRAID_CLUSTER_ENERGY;
+      move->reason = p->horizon_s > 0 ? BRAID_CLUSTER_ENERGY : BRAID_CLUSTER_ROOM;
       move->wanted = braid_cluster_load_joules(c->state->view, c->model, node);
       move->before = 0;
     } else if (have < m->least) {
@@ -111,6 +111,7 @@ static void write_unloads(const change *c, braid_cluster_move *moves, size_t *co
                                  .other = NONE,
                                  .wanted = m->requests_per_s,
                                  .before = c->carried};
+    if (move->reason == BRAID_CLUSTER_SPARE && p->horizon_s == 0) move->reason = BRAID_CLUSTER_ROOM;
     if (move->reason == BRAID_CLUSTER_SPARE && loads) move->reason = BRAID_CLUSTER_ENERGY;
     if (move->reason == BRAID_CLUSTER_CAP) {
       move->wanted = p->cap_watts;
@@ -274,6 +275,9 @@ void braid_cluster_move_text(const braid_cluster_move *move, braid_cluster_name 
                other, move->wanted);
     else
       snprintf(why, sizeof why, "the whole takes less energy with other nodes, their loading counted in");
+    break;
+  case BRAID_CLUSTER_ROOM:
+    snprintf(why, sizeof why, "more models have their replicas so");
     break;
   case BRAID_CLUSTER_SPARE:
     snprintf(why, sizeof why, "the others carry the %.4g requests/s that are wanted, with less energy", move->wanted);

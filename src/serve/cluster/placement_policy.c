@@ -146,14 +146,18 @@ static braid_status complete(braid_cluster_state *state, braid_cluster_adding ho
   return state->view->problem->horizon_s > 0 ? consolidate(state, how) : BRAID_OK;
 }
 
-/* Another placement, from nothing; it takes the place of the best one if it is better. */
+/* Another placement, from nothing; it takes the place of the best one if it is better. Where nothing is moved to save
+ * energy it has to have more replicas of those that are to be: for load, which is measured and varies, nothing leaves
+ * its place, and more replicas come. */
 static braid_status try_anew(braid_cluster_state *best, braid_cluster_adding how) {
   braid_cluster_state anew;
   BRAID_TRY(braid_cluster_state_init(best->view, &anew));
   braid_status status = complete(&anew, how);
   if (status == BRAID_OK) {
     braid_cluster_score now = braid_cluster_state_score(best), then = braid_cluster_state_score(&anew);
-    if (braid_cluster_score_before(&then, &now)) {
+    bool better =
+        best->view->problem->horizon_s > 0 ? braid_cluster_score_before(&then, &now) : then.replicas < now.replicas;
+    if (better) {
       braid_cluster_state other = *best;
       *best = anew;
       anew = other;
@@ -188,7 +192,8 @@ static braid_status find_best(const braid_cluster_view *view, braid_cluster_stat
   braid_status status = braid_cluster_state_keep(best);
   if (status == BRAID_OK) status = braid_cluster_state_obey_cap(best);
   if (status == BRAID_OK) status = complete(best, (braid_cluster_adding){.except = NONE});
-  if (status == BRAID_OK && (view->problem->horizon_s > 0 || is_lacking(best))) status = try_all_anew(best);
+  if (status == BRAID_OK && (view->problem->horizon_s > 0 || braid_cluster_state_score(best).replicas))
+    status = try_all_anew(best);
   if (status != BRAID_OK) braid_cluster_state_deinit(best);
   return status;
 }

@@ -64,7 +64,8 @@ typedef struct braid_cluster_problem {
   size_t present_count;
   double most_busy; /* of a node's instances' time, (0, 1] */
   double cap_watts; /* INFINITY: none */
-  double horizon_s; /* what is saved in so long may be spent on loads; 0: nothing is moved to save energy */
+  double horizon_s; /* what is saved in so long may be spent on loads; 0: nothing is moved to save energy, nor for load;
+                       only where models have fewer than their least, and would have more so */
 } braid_cluster_problem;
 
 typedef enum braid_cluster_reason {
@@ -72,6 +73,7 @@ typedef enum braid_cluster_reason {
   BRAID_CLUSTER_LOST,    /* load: instead of one on a node that is lost */
   BRAID_CLUSTER_LOAD,    /* load: those that there are do not carry what is wanted */
   BRAID_CLUSTER_ENERGY,  /* load and unload: the whole takes fewer joules so, loads counted in */
+  BRAID_CLUSTER_ROOM,    /* load and unload, where nothing is moved for energy: more replicas have a place so */
   BRAID_CLUSTER_SPARE,   /* unload: the others carry what is wanted with fewer joules */
   BRAID_CLUSTER_MOST,    /* unload: more replicas than the model's most */
   BRAID_CLUSTER_GONE,    /* unload: its node is lost; nothing is to be done there */

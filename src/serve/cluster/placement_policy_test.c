@@ -214,6 +214,49 @@ static void test_energy_pays_for_moves(void **state) {
   braid_cluster_plan_deinit(&plan);
 }
 
+/* As the control node of daemons asks: like nodes, no watts of their own, no horizon, and seconds that are measured
+ * anew each time. Nothing that has its place goes away for that, be the cluster idle, busy or overloaded, also when a
+ * node is lost and comes back; and what is idle moves not at all. */
+static void test_varying_seconds(void **state) {
+  (void)state;
+  enum { OF_NODES = 3, OF_MODELS = 6 };
+  static const double kRates[] = {0, 3, 40, 200};
+  static cluster c;
+  for (uint64_t seed = 1; seed <= 400; seed++) {
+    braid_cluster_plan plan;
+    double rate = kRates[seed % 4];
+    size_t most_moves = rate <= 3 ? 0 : SIZE_MAX;
+    memset(&c, 0, sizeof c);
+    point(&c, OF_NODES, OF_MODELS, OF_NODES);
+    c.problem.horizon_s = 0;
+    for (size_t i = 0; i < OF_NODES; i++)
+      c.nodes[i] = (braid_cluster_node){.alive = true,
+                                        .kind = i,
+                                        .slow = 1,
+                                        .instances = 1,
+                                        .memory_bytes = 1000,
+                                        .power_known = true,
+                                        .asleep_watts = 1,
+                                        .idle_watts = 1,
+                                        .busy_watts = 2};
+    for (size_t m = 0; m < OF_MODELS; m++)
+      c.models[m] = (braid_cluster_model){
+          .memory_bytes = 100, .requests_per_s = rate, .least = 1 + seed / 4 % OF_NODES, .most = 16};
+    for (int step = 0; step < 12; step++) {
+      for (size_t i = 0; i < (size_t)OF_NODES * OF_MODELS; i++) c.seconds[i] = 0.001 * (1 + draw(seed, 30));
+      c.nodes[1].alive = step != 4 && step != 5;
+      place(&c.problem, &plan);
+      for (size_t i = 0; i < plan.move_count; i++)
+        if (!plan.moves[i].load && plan.moves[i].reason != BRAID_CLUSTER_GONE)
+          fail_msg("seed %llu, step %d: model %zu leaves node %zu, reason %d", (unsigned long long)seed, step,
+                   plan.moves[i].model, plan.moves[i].node, (int)plan.moves[i].reason);
+      if (step && step != 4 && step != 6) assert_true(plan.move_count <= most_moves);
+      adopt(&c, &plan);
+      braid_cluster_plan_deinit(&plan);
+    }
+  }
+}
+
 static void test_refusals(void **state) {
   (void)state;
   cluster c;
@@ -326,6 +369,7 @@ int main(void) {
       cmocka_unit_test(test_lost_and_back),
       cmocka_unit_test(test_reasons),
       cmocka_unit_test(test_energy_pays_for_moves),
+      cmocka_unit_test(test_varying_seconds),
       cmocka_unit_test(test_refusals),
       cmocka_unit_test(test_memory),
       cmocka_unit_test(test_large),

@@ -9,6 +9,8 @@
 #include "serve/files.h"
 
 static const int64_t kSecond = 1000000000;
+enum { FETCH_LEAST_S = 2, FETCH_MOST_S = 64, FETCH_DOUBLINGS = 5 }; /* until it is tried again */
+_Static_assert(FETCH_LEAST_S << FETCH_DOUBLINGS == FETCH_MOST_S, "it doubles up to the most");
 
 /* Bytes of a model's files; -1: one is missing. */
 static int64_t file_bytes(const braid_serve_model_config *config) {
@@ -30,6 +32,32 @@ void braid_cluster_find_files(braid_serve_cluster *cluster) {
   for (size_t i = 0; i < config->models_count; i++) cluster->rates[i].file_bytes = file_bytes(&config->models[i]);
 }
 
+/* --- files that do not come ----------------------------------------------------------------------------------------
+ */
+void braid_cluster_fetch_failed(braid_serve_cluster *cluster, size_t index, const char *why) {
+  cluster_files *files = &cluster->files[index];
+  pthread_mutex_lock(&cluster->lock);
+  int doublings = files->failures < FETCH_DOUBLINGS ? files->failures : FETCH_DOUBLINGS;
+  files->failures = doublings + 1;
+  files->unable_until_ns = braid_now_ns() + ((int64_t)FETCH_LEAST_S << doublings) * kSecond;
+  files->wanted = false; /* until it is ordered then */
+  snprintf(files->why, sizeof files->why, BRAID_CLUSTER_UNFETCHED ": %.*s", BRAID_CLUSTER_SAID, why);
+  pthread_mutex_unlock(&cluster->lock);
+}
+
+bool braid_cluster_is_unfetched(const braid_serve_cluster *cluster, size_t index) {
+  return braid_now_ns() < cluster->files[index].unable_until_ns;
+}
+
+static void forget_failures(braid_serve_cluster *cluster, size_t index) {
+  pthread_mutex_lock(&cluster->lock);
+  cluster->files[index].failures = 0;
+  cluster->files[index].unable_until_ns = 0;
+  pthread_mutex_unlock(&cluster->lock);
+}
+
+/* --- load and files -----------------------------------------------------------------------------------------------
+ */
 void braid_cluster_rate(braid_serve_cluster *cluster, int64_t now) {
   braid_serve_entry entry;
   bool refused, asked;
@@ -41,11 +69,15 @@ void braid_cluster_rate(braid_serve_cluster *cluster, int64_t now) {
     rate->requests_per_s = cluster->rated_ns ? (rate->requests_per_s + lately) / 2 : 0;
     if (rate->requests_per_s < 1e-3) rate->requests_per_s = 0;
     rate->done = entry.statistics.done;
-    if (rate->file_bytes < 0) rate->file_bytes = file_bytes(entry.config); /* it may come */
+    if (rate->file_bytes >= 0) continue;
+    rate->file_bytes = file_bytes(entry.config); /* it may come */
+    if (rate->file_bytes >= 0) forget_failures(cluster, i);
   }
   cluster->rated_ns = now;
 }
 
+/* --- a model -------------------------------------------------------------------------------------------------------
+ */
 /* Whether another node has the model's files, and they are not too many bytes for us. */
 static bool may_fetch(const braid_serve_cluster *cluster, const char *model) {
   for (size_t i = 0; i < cluster->roster.member_count; i++) {
@@ -57,18 +89,19 @@ static bool may_fetch(const braid_serve_cluster *cluster, const char *model) {
 }
 
 static braid_cluster_state state_of(const braid_serve_cluster *cluster, const braid_serve_entry *entry, bool refused,
-                                    int64_t bytes) {
+                                    int64_t bytes, bool unfetched) {
   if (entry->state == BRAID_SERVE_READY) return BRAID_CLUSTER_READY;
-  if (!refused && bytes < 0 && may_fetch(cluster, entry->config->name)) return BRAID_CLUSTER_ABSENT;
+  if (!refused && bytes < 0 && !unfetched && may_fetch(cluster, entry->config->name)) return BRAID_CLUSTER_ABSENT;
   if (refused || entry->state == BRAID_SERVE_BROKEN || bytes < 0) return BRAID_CLUSTER_UNABLE;
   return entry->state == BRAID_SERVE_LOADING ? BRAID_CLUSTER_LOADING : BRAID_CLUSTER_UNLOADED;
 }
 
 /* Why it cannot be held here. */
 static void describe_unable(const braid_serve_cluster *cluster, const braid_serve_entry *entry, bool refused,
-                            char *out) {
+                            const char *unfetched, char *out) {
   const char *why = refused                              ? "the API has unloaded it"
                     : entry->state == BRAID_SERVE_BROKEN ? entry->reason
+                    : unfetched                          ? unfetched
                     : cluster->config->fetch_max_bytes > 0
                         ? "its file is not there, nor on a node that it may be fetched from"
                         : "its file is not there, and fetch_max_bytes allows to fetch none";
@@ -144,15 +177,17 @@ bool braid_cluster_describe(braid_serve_cluster *cluster, braid_cluster_member *
     const cluster_rate *rate = &cluster->rates[i];
     braid_cluster_holding *holding = &out->holdings[out->holding_count++];
     snprintf(holding->model, sizeof holding->model, "%s", entry.config->name);
-    holding->state = state_of(cluster, &entry, refused, rate->file_bytes);
-    if (holding->state == BRAID_CLUSTER_UNABLE) describe_unable(cluster, &entry, refused, holding->reason);
+    pthread_mutex_lock(&cluster->lock);
+    const char *unfetched =
+        rate->file_bytes < 0 && braid_cluster_is_unfetched(cluster, i) ? cluster->files[i].why : NULL;
+    holding->state = state_of(cluster, &entry, refused, rate->file_bytes, unfetched);
+    if (holding->state == BRAID_CLUSTER_UNABLE) describe_unable(cluster, &entry, refused, unfetched, holding->reason);
+    if (rate->file_bytes >= 0) memcpy(holding->sum, cluster->files[i].sum, sizeof holding->sum);
+    pthread_mutex_unlock(&cluster->lock);
     holding->bytes = entry.bytes ? (int64_t)entry.bytes : rate->file_bytes < 0 ? 0 : rate->file_bytes;
     holding->seconds = seconds_of(&entry.statistics);
     holding->requests_per_s = rate->requests_per_s;
     holding->file_bytes = rate->file_bytes < 0 ? 0 : rate->file_bytes;
-    pthread_mutex_lock(&cluster->lock);
-    if (rate->file_bytes >= 0) memcpy(holding->sum, cluster->files[i].sum, sizeof holding->sum);
-    pthread_mutex_unlock(&cluster->lock);
   }
   return true;
 }

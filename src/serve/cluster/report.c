@@ -12,6 +12,12 @@ static void add_trouble(const braid_serve_cluster *cluster, const braid_cluster_
     if (braid_cluster_roster_differs(&cluster->roster, &member->holdings[i]))
       used += (size_t)snprintf(trouble + used, sizeof trouble - used, "%s%s",
                                used ? ", " : "it has other files than the cluster of ", member->holdings[i].model);
+  for (size_t i = 0; i < member->holding_count && used + 2 < sizeof trouble; i++) {
+    const braid_cluster_holding *holding = &member->holdings[i];
+    if (strncmp(holding->reason, BRAID_CLUSTER_UNFETCHED, strlen(BRAID_CLUSTER_UNFETCHED)) != 0) continue;
+    used += (size_t)snprintf(trouble + used, sizeof trouble - used, "%smodel %s: %s", used ? "; " : "", holding->model,
+                             holding->reason);
+  }
   if (braid_cluster_is_silent(cluster, member))
     snprintf(trouble, sizeof trouble, "it has written nothing of itself for more than %d ms", BRAID_CLUSTER_SILENT_MS);
   if (braid_cluster_is_apart(cluster, member))

@@ -21,7 +21,7 @@ enum {
   BRAID_CLUSTER_ORDERS = 1024,
   BRAID_CLUSTER_COPIES = 16, /* nodes of an order */
   BRAID_CLUSTER_PAUSE_MS = 1500,
-  BRAID_CLUSTER_SAID = 100,                          /* bytes of a reason that are written, */
+  BRAID_CLUSTER_SAID = 160,                          /* bytes of a reason that are written, */
   BRAID_CLUSTER_REASON = 3 * BRAID_CLUSTER_SAID + 1, /* each of which may be no UTF-8, and become three */
   BRAID_CLUSTER_VALUE = 256 << 10                    /* bytes of a value that is read */
 };
