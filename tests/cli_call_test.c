@@ -269,6 +269,10 @@ static void test_batch(void **state) {
   (void)await(second);
   assert_int_equal(await(client), 0);
   expect_rows("lost.npy", 0);
+  o = run("call unix:$/b.sock,127.0.0.1:9 lenet --batch 500 --input $/many.npy");
+  assert_int_equal(o.code, 0);
+  expect_text(o.err, "never reached: 127.0.0.1:9: ");
+  discard(&o);
   unsetenv("BRAID_TOKEN");
 }
 
@@ -310,10 +314,25 @@ static void test_batch_hangs(void **state) {
   assert_int_equal(await(second), 0);
 }
 
+/* What no daemon can do in time ends, however many launches are given out again meanwhile. */
+static void expect_refused(const char *line) {
+  double began = now_s();
+  expect_code(line, 1, "deadline");
+  if (now_s() - began > 20) fail_msg("it took %g s", now_s() - began);
+}
+
 static void test_batch_refusals(void **state) {
   (void)state;
+  expect_refused("call unix:$/b.sock lenet --batch 1 --token secret --deadline 0.001 --input $/many.npy");
+  expect_refused("call unix:$/b.sock,127.0.0.1:9 lenet --batch 1 --token secret --deadline 0.001 --input $/many.npy");
+  expect_refused("call unix:$/b.sock,unix:$/b.sock lenet --batch 1 --timeout 1 --token secret --deadline 0.001 "
+                 "--input $/many.npy");
   expect_code("call unix:$/b.sock lenet --batch 0 --input $/x.npy", 2, "--batch");
-  expect_code("call unix:$/b.sock lenet --batch 4 --list", 2, "alone");
+  expect_code("call unix:$/b.sock lenet --batch 4 --list", 2, "--batch cannot be combined with --list");
+  expect_code("call unix:$/b.sock lenet --batch 4 --cores 1", 2, "combined with --cores");
+  expect_code("call unix:$/b.sock lenet --batch 4 --repeat 2", 2, "combined with --repeat");
+  expect_code("call unix:$/b.sock,unix:$/c.sock lenet --input $/x.npy", 2, "several addresses go with --batch");
+  expect_code("call tls:unix:$/b.sock lenet --input $/x.npy", 2, "TLS goes with tls:HOST:PORT");
   expect_code("call unix:$/b.sock lenet --batch 4 --token secret", 2, "rows of inputs are expected");
   expect_code("call nonsense lenet --batch 4 --token secret --input $/x.npy", 2, "HOST:PORT");
   expect_code("call unix:$/none.sock,unix:$/nobody.sock lenet --batch 4 --input $/x.npy", 1, "No such file");
