@@ -199,9 +199,12 @@ BRAID_CLIENT_API braid_client_status braid_client_harvest_begin(braid_client *cl
  * with it. A thread computes until it calls this again; the process rests when all that have computed do. TIMEOUT: not
  * within `timeout_ms` (less than 0: no limit). LOST: the daemon has gone. */
 BRAID_CLIENT_API braid_client_status braid_client_harvest_wait(braid_client_harvest *harvest, int64_t timeout_ms);
-BRAID_CLIENT_API void braid_client_harvest_end(braid_client_harvest *harvest); /* NULL is allowed */
+BRAID_CLIENT_API void
+braid_client_harvest_end(braid_client_harvest *harvest); /* waits half a second at most; NULL is allowed */
 /* Whether the other side still holds the connection, as far as this machine knows; asks nobody. */
 BRAID_CLIENT_API bool braid_client_is_connected(braid_client *client);
+/* OK: the daemon answers. TIMEOUT: not within `timeout_ms` (less than 0: no limit). */
+BRAID_CLIENT_API braid_client_status braid_client_ping(braid_client *client, int64_t timeout_ms);
 
 /* --- launches ------------------------------------------------------------------------------------------------------
  */
