@@ -105,7 +105,7 @@ static braid_status open_server(const braid_server_options *options, braid_serve
   }
   BRAID_TRY(braid_serve_scheduler_create(server->devices, server->device_count, server->supply, server->harvest,
                                          &server->scheduler));
-  if (!options->trial) BRAID_TRY(braid_serve_tracer_create(server->config, server->log, &server->tracer));
+  BRAID_TRY(braid_serve_tracer_create(server->config, server->log, &server->tracer));
   braid_serve_scheduler_set_tracer(server->scheduler, server->tracer);
   BRAID_TRY(braid_serve_registry_create(server->config, server->devices, &server->registry));
   if (options->trial) return BRAID_OK;

@@ -11,8 +11,8 @@ extern const braid_launch_family braid_cuda_nccl_family;
 void braid_cuda_set_group(void *device, struct braid_group *group);
 /* With the device's context current. */
 void braid_cuda_nccl_close(braid_cuda_device *device);
-/* Asked while a task of a queue is waited for, which counts where the queue is that of collectives: once this process was
- * told to end and the others do not come, or NCCL has lost one of them, the device is lost. */
+/* Asked while a task of a queue is waited for, which counts where the queue is that of collectives: once this process
+ * was told to end and the others do not come, or NCCL has lost one of them, the device is lost. */
 void braid_cuda_nccl_watch(braid_cuda_device *device, braid_cuda_stream stream);
 
 #endif

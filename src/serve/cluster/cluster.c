@@ -316,10 +316,15 @@ static braid_status make_room(braid_serve_cluster *cluster) {
                                                                                             : BRAID_NO_MEMORY;
 }
 
-/* Where files may be fetched by UCX, its program is looked for; without it they travel by Braid's own protocol. */
+/* Where files may be fetched by UCX, its program is looked for; without it they travel by Braid's own protocol, and so
+ * they do where that has TLS, which UCX has not. */
 static braid_status find_bulk(braid_serve_cluster *cluster) {
   const char *bulk = cluster->config->bulk;
-  if (strcmp(bulk, "wire") == 0) return BRAID_OK;
+  bool secure = cluster->server->config->certificate != NULL;
+  if (strcmp(bulk, "wire") == 0 || (secure && strcmp(bulk, "auto") == 0)) return BRAID_OK;
+  if (secure)
+    braid_log_write(cluster->server->log, BRAID_LOG_WARNING,
+                    "cluster: bulk is ucx: files of models travel in the clear, though the nodes have TLS");
   braid_status status = braid_bulk_find(cluster->ucx);
   if (status == BRAID_OK) return braid_bulk_senders_create(cluster->ucx, &cluster->senders);
   cluster->ucx[0] = '\0';

@@ -7,8 +7,8 @@
 
 /* As braid_group_agree. */
 BRAID_MUST_CHECK braid_status braid_peers_status(const braid_trainer *trainer, braid_status status);
-/* Before devices are opened: all processes have as many CUDA devices, since those join by themselves when they are asked
- * for their kernels. */
+/* Before devices are opened: all processes have as many CUDA devices, since those join by themselves when they are
+ * asked for their kernels. */
 BRAID_MUST_CHECK braid_status braid_peers_devices(struct braid_group *group, const char *devices);
 /* Before the first step: all processes train the same model on the same data, and their plans have the same collectives
  * in the same order. INVALID_ARGUMENT or UNSUPPORTED. */
