@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "braid/client.h"
 #include "call.h"
@@ -41,6 +42,21 @@ static void parse_cores(call_options *o, struct argp_state *state, const char *a
     argp_error(state, "--cores: \"%s\" is not [DEVICE=]N", argument);
   snprintf(o->cores_device, sizeof o->cores_device, "%.*s", (int)length, argument);
   o->cores = (uint32_t)cli_integer(state, "--cores", equals ? equals + 1 : argument, 1, 4096);
+}
+
+static void check_batch(const call_options *o, struct argp_state *state) {
+  const char *other = o->list      ? "--list"
+                      : o->repeat  ? "--repeat"
+                      : o->compile ? "--compile"
+                      : o->in_line ? "--inline"
+                      : o->cores   ? "--cores"
+                                   : NULL;
+  if (o->batch && other)
+    argp_error(state, "--batch cannot be combined with %s: it goes with inputs and outputs of a daemon's model alone",
+               other);
+  bool is_path = strncmp(o->address, "unix:", 5) == 0 && access(o->address + 5, F_OK) == 0;
+  if (!o->batch && strchr(o->address, ',') && !is_path)
+    argp_error(state, "%s: several addresses go with --batch", o->address);
 }
 
 static error_t parse(int key, char *argument, struct argp_state *state) {
@@ -103,8 +119,7 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
     if (!o->model && !o->list) argp_error(state, "a model is expected, or --list");
     if (o->list && (o->inputs.count || o->outputs.count || o->repeat || o->compile || o->cores))
       argp_error(state, "--list launches nothing");
-    if (o->batch && (o->list || o->repeat || o->compile || o->in_line || o->cores))
-      argp_error(state, "--batch goes with inputs and outputs of a daemon's model alone");
+    check_batch(o, state);
     if (o->common.json && cli_call_writes_output(o))
       argp_error(state, "--output - cannot be combined with --json: both use standard output");
     return 0;

@@ -17,6 +17,7 @@ typedef struct batch {
   char *text;      /* the addresses, cut at commas */
   const char *addresses[CLI_CALL_ADDRESSES];
   size_t address_count;
+  char unreached[CLI_CALL_ADDRESSES][BRAID_CLIENT_SENTENCE]; /* why; "": it was */
 } batch;
 
 static int64_t rows_of(const batch *b, size_t index) {
@@ -181,12 +182,16 @@ static braid_status spread_rows(batch *b, const braid_client_options *connection
   braid_client_spread_options options = {.addresses = b->addresses,
                                          .address_count = b->address_count,
                                          .connection = connection,
-                                         .lost_ms = b->o->timeout_ms};
+                                         .lost_ms = b->o->timeout_ms,
+                                         .unreached = b->unreached};
   braid_client_work work = {
       .count = (size_t)((b->rows + b->at_once - 1) / b->at_once), .give = give_rows, .take = take_rows, .context = b};
   b->l.options.deadline_us = b->o->deadline_us;
   b->l.options.priority = b->o->priority;
   braid_client_status status = braid_client_spread(&options, &work, answered, &retried);
+  for (size_t i = 0; i < b->address_count; i++)
+    if (b->unreached[i][0])
+      braid_log_write(cli_log(), BRAID_LOG_WARNING, "--batch: a daemon was never reached: %s", b->unreached[i]);
   if (b->wrong[0]) return braid_fail(BRAID_INVALID_ARGUMENT, "--batch: %s", b->wrong);
   if (status != BRAID_CLIENT_OK) return cli_call_status(status);
   braid_status saved = cli_call_save_outputs(b->o, b->outputs, b->output_count);

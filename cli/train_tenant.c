@@ -8,12 +8,13 @@
 #include "braid/host_queue.h"
 #include "call.h"
 
-enum { SLICE_MS = 100, LOOK_MS = 1000, CONNECT_MS = 2000 };
+/* A daemon that does not answer MISSES pings in a row, some six seconds, hangs. */
+enum { SLICE_MS = 100, LOOK_MS = 1000, CONNECT_MS = 2000, PING_MS = 500, MISSES = 4 };
 
 /* One in a process. */
 static struct {
   const char *address, *token;
-  pthread_rwlock_t lock; /* of the next two: whoever waits reads */
+  pthread_rwlock_t lock; /* of the next two: whoever waits reads; the watcher writes, and is not starved */
   braid_client *client;
   braid_client_harvest *harvest; /* NULL: there is no daemon now */
   pthread_t watcher;
@@ -21,11 +22,13 @@ static struct {
   pthread_mutex_t stop_lock;
   pthread_cond_t stopped;
   bool stop;
-} tenant = {
-    .lock = PTHREAD_RWLOCK_INITIALIZER, .stop_lock = PTHREAD_MUTEX_INITIALIZER, .stopped = PTHREAD_COND_INITIALIZER};
+} tenant = {.lock = PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP,
+            .stop_lock = PTHREAD_MUTEX_INITIALIZER,
+            .stopped = PTHREAD_COND_INITIALIZER};
 
 static braid_client_status tenant_connect(braid_client **client, braid_client_harvest **harvest) {
-  braid_client_options options = {.token = tenant.token, .name = "braid train", .connect_ms = CONNECT_MS};
+  braid_client_options options = {
+      .token = tenant.token, .name = "braid train", .connect_ms = CONNECT_MS, .call_ms = CONNECT_MS};
   *harvest = NULL;
   braid_client_status status = braid_client_connect(tenant.address, &options, client);
   if (status == BRAID_CLIENT_OK) status = braid_client_harvest_begin(*client, harvest);
@@ -72,19 +75,23 @@ static void tenant_take(braid_client *client, braid_client_harvest *harvest) {
   braid_client_close(old);
 }
 
-/* Notices that the daemon has gone, and finds it again. */
+/* Notices that the daemon has gone or hangs, and finds it again. */
 static void *watch(void *context) {
+  int misses = 0;
   (void)context;
   while (!sleep_until_stop()) {
     braid_client *client;
     braid_client_harvest *harvest;
-    if (tenant.harvest && braid_client_is_connected(tenant.client)) continue;
+    bool connected = tenant.harvest && braid_client_is_connected(tenant.client);
+    misses = connected && braid_client_ping(tenant.client, PING_MS) == BRAID_CLIENT_TIMEOUT ? misses + 1 : 0;
+    if (connected && misses < MISSES) continue;
     if (tenant.harvest) {
       braid_log_write(cli_log(), BRAID_LOG_WARNING,
-                      "%s: the daemon has gone; training goes on in CPU time that nothing else wants until it is back",
-                      tenant.address);
+                      "%s: the daemon %s; training goes on in CPU time that nothing else wants until it is back",
+                      tenant.address, misses ? "does not answer" : "has gone");
       tenant_take(NULL, NULL);
     }
+    misses = 0;
     if (tenant_connect(&client, &harvest) != BRAID_CLIENT_OK) continue;
     braid_log_write(cli_log(), BRAID_LOG_WARNING, "%s: the daemon is back; training is its tenant again",
                     tenant.address);

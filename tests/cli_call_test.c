@@ -68,7 +68,7 @@ static void test_cores(void **state) {
   for (int i = 0; i < 2; i++)
     expect_code("call unix:$/b.sock lenet --token secret --cores wide=2 --input $/x.npy --json", 0, "\"cores\":2");
   expect_code("call unix:$/b.sock lenet --token secret --cores wide=2 --input $/x.npy --verbose", 0, "wide");
-  expect_code("call unix:$/b.sock lenet --token secret --cores wide=3 --input $/x.npy", 1, "share");
+  expect_code("call unix:$/b.sock lenet --token secret --cores wide=3 --input $/x.npy", 1, "may hold up to 2");
   expect_code("call unix:$/b.sock lenet --token secret --cores gpu=1 --input $/x.npy", 2, "gpu");
   expect_code("call unix:$/b.sock lenet --token secret --cores 0 --input $/x.npy", 2, "--cores");
   expect_code("call unix:$/b.sock lenet --token secret --cores =1 --input $/x.npy", 2, "[DEVICE=]N");
@@ -142,6 +142,12 @@ static void test_compile(void **state) {
   expect_code("call unix:$/b.sock $/x.npy --compile --token secret --input $/x.npy", 2, "not an ONNX file");
 }
 
+static double now_s(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
 /* Training as a tenant: the bits of training alone, while requests come; then the daemon is killed, and it ends well.
  */
 #define TRAINED BRAID_MODELS "/glyphs.cfg --data builtin:glyphs,limit=2048 --epochs 2 --batch 64"
@@ -172,6 +178,30 @@ static void test_training_tenant(void **state) {
   expect_code("train " TRAINED " --tenant localhost:1 --out $/no", 2, "expected unix:PATH");
   expect_code("train " TRAINED " --token dark --out $/no", 2, "--token");
   assert_int_not_equal(access(in_folder("no"), F_OK), 0);
+}
+
+/* A daemon that hangs: the end does not wait for it, nor does training while its gate is closed. */
+static void expect_end_beside_stopped(bool interrupts, int bound_s) {
+  pid_t asks = start("call unix:$/b.sock lenet --token secret --input $/x.npy --repeat 1000000", "/dev/null",
+                     in_folder("asks.out"), in_folder("asks.err"));
+  pid_t training = start("train " TRAINED " --tenant unix:$/b.sock --token dark --out $/hangs", "/dev/null",
+                         in_folder("train.out"), in_folder("train.err"));
+  nanosleep(&(struct timespec){0, 700000000}, NULL);
+  kill(daemon_process, SIGSTOP);
+  if (interrupts) kill(training, SIGINT);
+  double began = now_s();
+  int code = await(training);
+  double took = now_s() - began;
+  kill(daemon_process, SIGCONT);
+  kill(asks, SIGKILL);
+  (void)await(asks);
+  if ((!interrupts && code != 0) || took > bound_s) fail_msg("code %d, the end took %g s", code, took);
+}
+
+static void test_daemon_that_hangs_beside_training(void **state) {
+  (void)state;
+  expect_end_beside_stopped(true, 15);
+  expect_end_beside_stopped(false, 60);
 }
 
 static void test_daemon_that_dies_beside_training(void **state) {
@@ -269,13 +299,11 @@ static void test_batch(void **state) {
   (void)await(second);
   assert_int_equal(await(client), 0);
   expect_rows("lost.npy", 0);
+  o = run("call unix:$/b.sock,127.0.0.1:9 lenet --batch 500 --input $/many.npy");
+  assert_int_equal(o.code, 0);
+  expect_text(o.err, "never reached: 127.0.0.1:9: ");
+  discard(&o);
   unsetenv("BRAID_TOKEN");
-}
-
-static double now_s(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
 /* One of two daemons hangs so long after the beginning, for good: what it had is given to the other one too, and at the
@@ -310,10 +338,25 @@ static void test_batch_hangs(void **state) {
   assert_int_equal(await(second), 0);
 }
 
+/* What no daemon can do in time ends, however many launches are given out again meanwhile. */
+static void expect_refused(const char *line) {
+  double began = now_s();
+  expect_code(line, 1, "deadline");
+  if (now_s() - began > 20) fail_msg("it took %g s", now_s() - began);
+}
+
 static void test_batch_refusals(void **state) {
   (void)state;
+  expect_refused("call unix:$/b.sock lenet --batch 1 --token secret --deadline 0.001 --input $/many.npy");
+  expect_refused("call unix:$/b.sock,127.0.0.1:9 lenet --batch 1 --token secret --deadline 0.001 --input $/many.npy");
+  expect_refused("call unix:$/b.sock,unix:$/b.sock lenet --batch 1 --timeout 1 --token secret --deadline 0.001 "
+                 "--input $/many.npy");
   expect_code("call unix:$/b.sock lenet --batch 0 --input $/x.npy", 2, "--batch");
-  expect_code("call unix:$/b.sock lenet --batch 4 --list", 2, "alone");
+  expect_code("call unix:$/b.sock lenet --batch 4 --list", 2, "--batch cannot be combined with --list");
+  expect_code("call unix:$/b.sock lenet --batch 4 --cores 1", 2, "combined with --cores");
+  expect_code("call unix:$/b.sock lenet --batch 4 --repeat 2", 2, "combined with --repeat");
+  expect_code("call unix:$/b.sock,unix:$/c.sock lenet --input $/x.npy", 2, "several addresses go with --batch");
+  expect_code("call tls:unix:$/b.sock lenet --input $/x.npy", 2, "TLS goes with tls:HOST:PORT");
   expect_code("call unix:$/b.sock lenet --batch 4 --token secret", 2, "rows of inputs are expected");
   expect_code("call nonsense lenet --batch 4 --token secret --input $/x.npy", 2, "HOST:PORT");
   expect_code("call unix:$/none.sock,unix:$/nobody.sock lenet --batch 4 --input $/x.npy", 1, "No such file");
@@ -421,6 +464,7 @@ int main(void) {
       cmocka_unit_test(test_batch_hangs),
       cmocka_unit_test(test_batch_refusals),
       cmocka_unit_test(test_training_tenant),
+      cmocka_unit_test(test_daemon_that_hangs_beside_training),
       cmocka_unit_test(test_daemon_that_dies_beside_training),
       cmocka_unit_test(test_evaluation),
   };

@@ -199,9 +199,12 @@ BRAID_CLIENT_API braid_client_status braid_client_harvest_begin(braid_client *cl
  * with it. A thread computes until it calls this again; the process rests when all that have computed do. TIMEOUT: not
  * within `timeout_ms` (less than 0: no limit). LOST: the daemon has gone. */
 BRAID_CLIENT_API braid_client_status braid_client_harvest_wait(braid_client_harvest *harvest, int64_t timeout_ms);
-BRAID_CLIENT_API void braid_client_harvest_end(braid_client_harvest *harvest); /* NULL is allowed */
+BRAID_CLIENT_API void
+braid_client_harvest_end(braid_client_harvest *harvest); /* waits half a second at most; NULL is allowed */
 /* Whether the other side still holds the connection, as far as this machine knows; asks nobody. */
 BRAID_CLIENT_API bool braid_client_is_connected(braid_client *client);
+/* OK: the daemon answers. TIMEOUT: not within `timeout_ms` (less than 0: no limit). */
+BRAID_CLIENT_API braid_client_status braid_client_ping(braid_client *client, int64_t timeout_ms);
 
 /* --- launches ------------------------------------------------------------------------------------------------------
  */
@@ -259,6 +262,7 @@ typedef struct braid_client_work {
   void *context; /* both are called by several threads, one at a time */
 } braid_client_work;
 
+enum { BRAID_CLIENT_SENTENCE = 512 };
 /* All zero but for the addresses is the default. */
 typedef struct braid_client_spread_options {
   const char *const *addresses; /* as of connect */
@@ -266,12 +270,15 @@ typedef struct braid_client_spread_options {
   const braid_client_options *connection; /* of all; NULL: the default. A launch without an answer after call_ms is
                                              given to another daemon, and the connection up */
   int at_once;                            /* launches under way at a daemon, up to 64; 0: 4 */
-  int64_t lost_ms;                        /* without any result for so long all ends as UNAVAILABLE; 0: 30000 */
+  int64_t lost_ms; /* without any result for so long all ends, as the daemons refuse it or as UNAVAILABLE; 0: 30000 */
+  char (*unreached)[BRAID_CLIENT_SENTENCE]; /* of each address, written at the end: why there never was a connection;
+                                               "": there was. NULL: not wanted */
 } braid_client_spread_options;
 
 /* Until every result is taken, or one launch fails for what it asks (its status), which ends all. What a lost daemon
  * had, and what is refused for the moment (OVER_QUOTA, UNAVAILABLE), is launched again: an inference may run twice, its
- * result is taken once. `out_answered` (one for each address) and `out_retried`: how many; NULL: not wanted. */
+ * result is taken once. Launches with a deadline that every daemon within reach has refused for two seconds end all.
+ * `out_answered` (one for each address) and `out_retried`: how many; NULL: not wanted. */
 BRAID_CLIENT_API braid_client_status braid_client_spread(const braid_client_spread_options *options,
                                                          const braid_client_work *work, size_t *out_answered,
                                                          size_t *out_retried);

@@ -369,10 +369,15 @@ braid_client_status client_answer(braid_client *client, client_ticket *ticket, b
   return status == BRAID_CLIENT_OK ? client_status(ticket, reader, note) : status;
 }
 
-braid_client_status client_finish(braid_client *client, client_ticket *ticket) {
+braid_client_status client_finish_within(braid_client *client, client_ticket *ticket, int64_t wait_ms) {
   braid_wire_reader reader;
   braid_client_status status = client_send(client, ticket, NULL, 0, -1);
-  if (status == BRAID_CLIENT_OK) status = client_answer(client, ticket, &reader, NULL);
+  if (status == BRAID_CLIENT_OK) status = client_await(client, ticket, client_deadline(wait_ms));
+  if (status == BRAID_CLIENT_OK) status = client_status(ticket, &reader, NULL);
   client_abandon(client, ticket);
   return status;
+}
+
+braid_client_status client_finish(braid_client *client, client_ticket *ticket) {
+  return client_finish_within(client, ticket, client->call_ms);
 }

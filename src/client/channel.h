@@ -81,11 +81,15 @@ braid_client_status client_answer(braid_client *client, client_ticket *ticket, b
 braid_client_status client_status(const client_ticket *ticket, braid_wire_reader *reader, char *note);
 /* Sends the message that was begun and waits for its status; nothing follows it that matters. */
 braid_client_status client_finish(braid_client *client, client_ticket *ticket);
+/* The same, waiting for the status so long at most (less than 0: no limit; 0: TIMEOUT unless it is there). */
+braid_client_status client_finish_within(braid_client *client, client_ticket *ticket, int64_t wait_ms);
 
 /* From this side's names to the wire's; the data inline, if any, into *part. ARGUMENT names what is wrong. */
 braid_client_status client_tensor(const braid_client *client, const braid_client_tensor *tensor, bool wanted,
                                   braid_wire_tensor *out, struct iovec *part);
 uint32_t client_memory_number(const braid_client_memory *memory);
+/* Destroys it, waiting for the daemon's answer so long at most. */
+void client_memory_end(braid_client_memory *memory, int64_t wait_ms);
 size_t client_memory_bytes(const braid_client_memory *memory);
 const braid_client *client_memory_owner(const braid_client_memory *memory);
 

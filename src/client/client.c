@@ -212,6 +212,8 @@ braid_client_status client_connect(const char *address, const braid_client_optio
   static const braid_client_options kDefault = {0};
   *out = NULL;
   if (!options) options = &kDefault;
+  if (strncmp(address, "tls:unix:", 9) == 0)
+    return client_fail(BRAID_CLIENT_ARGUMENT, "%.200s: TLS goes with tls:HOST:PORT; a Unix socket needs none", address);
   patience p = {client_deadline(options->connect_ms > 0 ? options->connect_ms : kConnectMs), stop};
   int file = -1;
   braid_tls_stream *tls = NULL;

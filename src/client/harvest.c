@@ -9,7 +9,7 @@
 
 #include "client/channel.h"
 
-enum { GATE_BYTES = 4096, SLICE_MS = 100 };
+enum { GATE_BYTES = 4096, SLICE_MS = 100, END_MS = 500 };
 
 struct braid_client_harvest {
   braid_client *client;
@@ -22,10 +22,10 @@ struct braid_client_harvest {
 /* The harvest whose gate this thread has passed. */
 static _Thread_local const braid_client_harvest *passed;
 
-static braid_client_status harvest_ask(braid_client *client, uint32_t memory) {
+static braid_client_status harvest_ask(braid_client *client, uint32_t memory, int64_t wait_ms) {
   client_ticket ticket;
   braid_wire_put_number(client_begin(client, BRAID_WIRE_HARVEST, &ticket), memory, 4);
-  return client_finish(client, &ticket);
+  return client_finish_within(client, &ticket, wait_ms);
 }
 
 braid_client_status braid_client_harvest_begin(braid_client *client, braid_client_harvest **out) {
@@ -37,7 +37,7 @@ braid_client_status braid_client_harvest_begin(braid_client *client, braid_clien
   braid_client_status status = braid_client_memory_create(client, GATE_BYTES, &harvest->memory);
   if (status == BRAID_CLIENT_OK) {
     harvest->gate = braid_client_memory_data(harvest->memory);
-    status = harvest_ask(client, client_memory_number(harvest->memory));
+    status = harvest_ask(client, client_memory_number(harvest->memory), client->call_ms);
   }
   if (status == BRAID_CLIENT_OK) {
     *out = harvest;
@@ -51,8 +51,9 @@ braid_client_status braid_client_harvest_begin(braid_client *client, braid_clien
 
 void braid_client_harvest_end(braid_client_harvest *harvest) {
   if (!harvest) return;
-  (void)harvest_ask(harvest->client, 0); /* a connection that is lost harvests nothing */
-  braid_client_memory_destroy(harvest->memory);
+  /* a connection that is lost harvests nothing; a daemon that hangs finds out later */
+  bool answers = harvest_ask(harvest->client, 0, END_MS) == BRAID_CLIENT_OK;
+  client_memory_end(harvest->memory, answers ? END_MS : 0);
   pthread_mutex_destroy(&harvest->lock);
   free(harvest);
 }
@@ -68,6 +69,15 @@ bool braid_client_is_connected(braid_client *client) {
   bool broken = client->broken != BRAID_CLIENT_OK;
   pthread_mutex_unlock(&client->lock);
   return !broken && (poll(&poller, 1, 0) <= 0 || !(poller.revents & (POLLRDHUP | POLLHUP | POLLERR)));
+}
+
+braid_client_status braid_client_ping(braid_client *client, int64_t timeout_ms) {
+  client_ticket ticket;
+  braid_wire_put_text(client_begin(client, BRAID_WIRE_DROP, &ticket), ""); /* no buffer has this name */
+  braid_client_status status = client_send(client, &ticket, NULL, 0, -1);
+  if (status == BRAID_CLIENT_OK) status = client_await(client, &ticket, client_deadline(timeout_ms));
+  client_abandon(client, &ticket);
+  return status;
 }
 
 /* `works` before `open`, as the daemon writes `open` before it reads `works`: one of the two sees the other. */

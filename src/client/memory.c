@@ -85,13 +85,16 @@ void *braid_client_memory_data(braid_client_memory *memory) {
   return memory->data;
 }
 
-void braid_client_memory_destroy(braid_client_memory *memory) {
-  if (!memory) return;
+void client_memory_end(braid_client_memory *memory, int64_t wait_ms) {
   client_ticket ticket;
   braid_wire_put_number(client_begin(memory->client, BRAID_WIRE_UNMAP, &ticket), memory->number, 4);
-  (void)client_finish(memory->client, &ticket); /* a connection that is lost has no memory any more */
+  (void)client_finish_within(memory->client, &ticket, wait_ms); /* a connection that is lost has no memory any more */
   munmap(memory->data, memory->bytes);
   free(memory);
+}
+
+void braid_client_memory_destroy(braid_client_memory *memory) {
+  if (memory) client_memory_end(memory, memory->client->call_ms);
 }
 
 /* --- tensors -------------------------------------------------------------------------------------------------------

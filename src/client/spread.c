@@ -13,6 +13,8 @@ enum { AT_ONCE = 4, MOST_AT_ONCE = 64, LOST_MS = 30000, LOOK_MS = 50, PAUSE_MS =
 /* A launch is overdue after so long at least, and after twice the time that few exceed: the mean and four mean
  * deviations, as TCP has it (RFC 6298). A result whose other copy is still being sent waits for that so long. */
 enum { OVERDUE_MS = 1000, SENDING_MS = 200 };
+/* Launches with a deadline that all daemons have refused for so long are refused for good. */
+enum { REFUSED_MS = 2000 };
 #define NOBODY SIZE_MAX
 
 /* A connection, kept while results that came by it are not taken yet. */
@@ -44,13 +46,14 @@ typedef struct spread {
   spread_result *results;  /* of `window` from `taken` on, by index % window */
   int64_t progress_ms;
   double mean_ms, deviation_ms; /* of answered launches; 0: none has been */
-  bool stop;
+  bool stop, deadline;          /* deadline: launches have one */
   braid_client_status status;
   char why[BRAID_WIRE_DETAIL], trouble[BRAID_WIRE_DETAIL]; /* of the end; of a daemon that does not answer */
-  size_t retried, flight;                                  /* launches that are under way anywhere */
+  size_t retried;
 } spread;
 
-/* A daemon, and what is under way there, the oldest first. */
+/* A daemon, and what is under way there, the oldest first: its thread's, which changes `flight` and what follows
+ * `sent_ms` with the lock, since others look at them. */
 typedef struct spread_daemon {
   spread *s;
   const char *address;
@@ -62,6 +65,10 @@ typedef struct spread_daemon {
   bool overtaken; /* another has answered what is under way here: nothing more is given to it until it answers */
   size_t sending; /* what is being sent; NOBODY */
   size_t answered;
+  bool reached;       /* there was a connection */
+  int64_t refused_ms; /* since when it has refused all that it was given; 0: it does not */
+  braid_client_status refusal;
+  char why[BRAID_WIRE_DETAIL]; /* of the refusal, or why there is no connection; "": it has not been tried yet */
 } spread_daemon;
 
 /* --- with the lock -------------------------------------------------------------------------------------------------
@@ -76,11 +83,43 @@ static void spread_end(spread *s, braid_client_status status, const char *why) {
   pthread_cond_broadcast(&s->changed);
 }
 
+/* Whether something is under way at a daemon that does not refuse all it is given. */
+static bool spread_works(const spread *s) {
+  for (size_t i = 0; i < s->options->address_count; i++)
+    if (s->daemons[i].flight && !s->daemons[i].refused_ms) return true;
+  return false;
+}
+
+/* Whether every daemon has refused launches with a deadline for a while, or cannot be reached. */
+static bool spread_is_refused(const spread *s) {
+  size_t refusing = 0;
+  int64_t now = client_now_ms();
+  for (size_t i = 0; s->deadline && i < s->options->address_count; i++) {
+    const spread_daemon *d = &s->daemons[i];
+    if (d->refused_ms && now > d->refused_ms + REFUSED_MS)
+      refusing++;
+    else if (d->link || !d->why[0])
+      return false;
+  }
+  return refusing > 0;
+}
+
+/* Ends it as a daemon refuses it, or because none answers. */
+static void spread_give_up(spread *s) {
+  const spread_daemon *refuses = NULL;
+  for (size_t i = 0; i < s->options->address_count && !refuses; i++)
+    if (s->daemons[i].refused_ms) refuses = &s->daemons[i];
+  if (refuses)
+    spread_end(s, refuses->refusal, refuses->why);
+  else
+    spread_end(s, BRAID_CLIENT_UNAVAILABLE, s->trouble[0] ? s->trouble : "no daemon answers");
+}
+
 static bool spread_is_over(spread *s) {
   if (s->taken == s->work->count && !s->stop) spread_end(s, BRAID_CLIENT_OK, "");
   int64_t lost_ms = s->options->lost_ms ? s->options->lost_ms : LOST_MS;
-  if (!s->stop && !s->flight && client_now_ms() > s->progress_ms + lost_ms)
-    spread_end(s, BRAID_CLIENT_UNAVAILABLE, s->trouble[0] ? s->trouble : "no daemon answers");
+  bool late = !spread_works(s) && client_now_ms() > s->progress_ms + lost_ms;
+  if (!s->stop && (late || spread_is_refused(s))) spread_give_up(s);
   return s->stop;
 }
 
@@ -154,6 +193,12 @@ static void spread_wait(spread *s, int ms) {
   (void)pthread_cond_timedwait(&s->changed, &s->lock, &until);
 }
 
+/* So long, whatever others have to tell, but for the end. */
+static void spread_pause(spread *s) {
+  int64_t until = client_now_ms() + PAUSE_MS;
+  for (int64_t now; !s->stop && (now = client_now_ms()) < until;) spread_wait(s, (int)(until - now));
+}
+
 /* Closes it when nothing of it is used any more. */
 static void link_drop(spread_link *link) {
   if (!link->retired || link->results) return;
@@ -201,8 +246,9 @@ static void daemon_lose(spread_daemon *d, const char *why) {
   for (size_t i = 0; i < d->flight; i++) braid_client_release(d->calls[i]);
   pthread_mutex_lock(&s->lock);
   for (size_t i = 0; i < d->flight; i++) spread_return(s, d->indexes[i]);
-  s->flight -= d->flight;
   d->overtaken = false;
+  d->refused_ms = 0;
+  if (!s->stop) snprintf(d->why, sizeof d->why, "%s", why);
   snprintf(s->trouble, sizeof s->trouble, "%s", why);
   bool back = d->flight > 0; /* launches, for others to take */
   d->flight = 0;
@@ -212,7 +258,7 @@ static void daemon_lose(spread_daemon *d, const char *why) {
   }
   d->link = NULL;
   if (back) pthread_cond_broadcast(&s->changed);
-  if (!s->stop) spread_wait(s, PAUSE_MS);
+  spread_pause(s);
   pthread_mutex_unlock(&s->lock);
 }
 
@@ -224,6 +270,7 @@ static void daemon_connect(spread_daemon *d) {
     link->client = client;
     pthread_mutex_lock(&d->s->lock);
     d->link = link;
+    d->reached = true;
     pthread_mutex_unlock(&d->s->lock);
     return;
   }
@@ -261,8 +308,13 @@ static void daemon_fail(spread_daemon *d, size_t index, braid_client_status stat
     daemon_lose(d, why);
   } else if (is_passing(status)) {
     pthread_mutex_lock(&s->lock);
-    snprintf(s->trouble, sizeof s->trouble, "%s", why);
-    spread_wait(s, PAUSE_MS);
+    if (!d->refused_ms) d->refused_ms = client_now_ms();
+    d->refusal = status;
+    snprintf(d->why, sizeof d->why, "%s", why);
+    if (d->flight)
+      spread_wait(s, PAUSE_MS);
+    else
+      spread_pause(s);
     pthread_mutex_unlock(&s->lock);
   }
 }
@@ -289,6 +341,7 @@ static void daemon_send(spread_daemon *d, size_t index) {
     launch.inputs = inputs;
     launch.outputs = outputs;
     d->sending = index;
+    d->s->deadline |= launch.deadline_us > 0;
   }
   pthread_mutex_unlock(&d->s->lock);
   if (!given) return;
@@ -302,9 +355,9 @@ static void daemon_send(spread_daemon *d, size_t index) {
   }
   d->calls[d->flight] = call;
   d->indexes[d->flight] = index;
-  d->sent_ms[d->flight++] = client_now_ms();
+  d->sent_ms[d->flight] = client_now_ms();
   pthread_mutex_lock(&d->s->lock);
-  d->s->flight++;
+  d->flight++;
   pthread_mutex_unlock(&d->s->lock);
 }
 
@@ -332,14 +385,14 @@ static void daemon_wait(spread_daemon *d) {
     return;
   }
   int64_t took_ms = client_now_ms() - d->sent_ms[0];
+  pthread_mutex_lock(&s->lock);
   d->overtaken = false;
   d->flight--;
+  if (status == BRAID_CLIENT_OK) d->refused_ms = 0;
+  pthread_mutex_unlock(&s->lock);
   memmove(d->calls, d->calls + 1, d->flight * sizeof *d->calls);
   memmove(d->indexes, d->indexes + 1, d->flight * sizeof *d->indexes);
   memmove(d->sent_ms, d->sent_ms + 1, d->flight * sizeof *d->sent_ms);
-  pthread_mutex_lock(&s->lock);
-  s->flight--;
-  pthread_mutex_unlock(&s->lock);
   if (status != BRAID_CLIENT_OK) {
     char sentence[BRAID_WIRE_DETAIL];
     snprintf(sentence, sizeof sentence, "%.500s", braid_client_error());
@@ -432,6 +485,15 @@ static void spread_free(spread *s) {
   pthread_cond_destroy(&s->changed);
 }
 
+static void say_unreached(const spread_daemon *d, char *out) {
+  out[0] = '\0';
+  if (d->reached) return;
+  if (d->why[0])
+    snprintf(out, BRAID_CLIENT_SENTENCE, "%s", d->why);
+  else
+    snprintf(out, BRAID_CLIENT_SENTENCE, "%.200s: there was no answer before all was done", d->address);
+}
+
 braid_client_status braid_client_spread(const braid_client_spread_options *options, const braid_client_work *work,
                                         size_t *out_answered, size_t *out_retried) {
   spread s = {.options = options, .work = work, .at_once = AT_ONCE};
@@ -454,6 +516,7 @@ braid_client_status braid_client_spread(const braid_client_spread_options *optio
   for (size_t i = 0; i < started; i++) {
     pthread_join(s.daemons[i].thread, NULL);
     if (out_answered) out_answered[i] = s.daemons[i].answered;
+    if (options->unreached) say_unreached(&s.daemons[i], options->unreached[i]);
   }
   if (out_retried) *out_retried = s.retried;
   spread_free(&s);

@@ -518,7 +518,7 @@ static braid_serve_verdict hold_cores(braid_serve_line *l, const braid_serve_ten
   braid_serve_card *card = l->card;
   braid_serve_verdict verdict = BRAID_SERVE_DONE;
   pthread_mutex_lock(&l->lock);
-  double most = floor(tenant->config->share * card->cores + 1e-9);
+  double most = (double)braid_serve_share_of(tenant, (size_t)card->cores);
   double asked = braid_serve_card_held(card, tenant) - (double)tenant->config->cores;
   if (card->elastic)
     verdict = BRAID_SERVE_INVALID;
@@ -539,7 +539,7 @@ braid_serve_verdict braid_serve_hold(braid_serve_scheduler *scheduler, size_t de
   if (l->card) return hold_cores(l, tenant, count, out_held);
   pthread_mutex_lock(&l->lock);
   for (size_t i = 0; i < instances; i++) own += l->holders[i] == tenant;
-  size_t most = (size_t)(tenant->config->share * (double)instances + 1e-9);
+  size_t most = braid_serve_share_of(tenant, instances);
   braid_serve_verdict verdict = count > most || own > most - count                       ? BRAID_SERVE_OVER_QUOTA
                                 : count >= instances || l->holds > instances - 1 - count ? BRAID_SERVE_UNAVAILABLE
                                                                                          : BRAID_SERVE_DONE;

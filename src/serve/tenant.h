@@ -51,4 +51,9 @@ void braid_serve_tenant_use(braid_serve_tenant *tenant, int64_t device_ns, doubl
 /* Device nanoseconds of late, a second's average. */
 double braid_serve_tenant_recent(braid_serve_tenant *tenant, int64_t now_ns);
 
+/* How many of `count` instances or cores its share lets it hold. */
+static inline size_t braid_serve_share_of(const braid_serve_tenant *tenant, size_t count) {
+  return (size_t)(tenant->config->share * (double)count + 1e-9);
+}
+
 #endif

@@ -12,9 +12,9 @@ static void put_grant(wire_connection *c, const braid_wire_header *header, braid
   braid_wire_answer_send(c, writer);
 }
 
-static void tell_cores(const braid_serve_device *d, const char *tenant, braid_serve_verdict verdict, uint32_t count,
-                       size_t held, char *detail) {
-  const char *name = d->config->name;
+static void tell_cores(const braid_serve_device *d, const braid_serve_tenant *t, braid_serve_verdict verdict,
+                       uint32_t count, size_t held, char *detail) {
+  const char *name = d->config->name, *tenant = t->config->name;
   int cores = d->card->cores;
   if (verdict == BRAID_SERVE_DONE)
     snprintf(detail, BRAID_WIRE_DETAIL, "%u of %d cores of card %s for tenant %s alone; %zu are held", count, cores,
@@ -22,26 +22,33 @@ static void tell_cores(const braid_serve_device *d, const char *tenant, braid_se
   else if (verdict == BRAID_SERVE_INVALID)
     snprintf(detail, BRAID_WIRE_DETAIL,
              "card %s shares its %d cores among all runs (cores: private): none are for one tenant", name, cores);
+  else if (verdict == BRAID_SERVE_OVER_QUOTA)
+    snprintf(detail, BRAID_WIRE_DETAIL,
+             "card %s has %d cores, of which %zu are held: %u more are over the share of tenant %s, which may hold up "
+             "to %zu",
+             name, cores, held, count, tenant, braid_serve_share_of(t, (size_t)cores));
   else
-    snprintf(detail, BRAID_WIRE_DETAIL, "card %s has %d cores, of which %zu are held: %u %s tenant %s", name, cores,
-             held, count, verdict == BRAID_SERVE_OVER_QUOTA ? "more are over the share of" : "cannot be given now to",
-             tenant);
+    snprintf(detail, BRAID_WIRE_DETAIL,
+             "card %s has %d cores, of which %zu are held: %u cannot be given now to tenant %s", name, cores, held,
+             count, tenant);
 }
 
-static void tell_instances(const braid_serve_device *d, const char *tenant, braid_serve_verdict verdict, uint32_t count,
-                           size_t held, char *detail) {
-  const char *name = d->config->name;
+static void tell_instances(const braid_serve_device *d, const braid_serve_tenant *t, braid_serve_verdict verdict,
+                           uint32_t count, size_t held, char *detail) {
+  const char *name = d->config->name, *tenant = t->config->name;
   if (verdict == BRAID_SERVE_DONE)
     snprintf(detail, BRAID_WIRE_DETAIL,
              "%u of %zu instances of device %s for tenant %s alone; the device has no cores of the overlay", count,
              d->instance_count, name, tenant);
+  else if (verdict == BRAID_SERVE_OVER_QUOTA)
+    snprintf(detail, BRAID_WIRE_DETAIL,
+             "device %s has %zu instances, of which %zu are held; %u more are over the share of tenant %s, which may "
+             "hold up to %zu; the device has no cores of the overlay",
+             name, d->instance_count, held, count, tenant, braid_serve_share_of(t, d->instance_count));
   else
     snprintf(detail, BRAID_WIRE_DETAIL,
-             verdict == BRAID_SERVE_OVER_QUOTA
-                 ? "device %s has %zu instances, of which %zu are held; %u more are over the share of tenant %s; "
-                   "the device has no cores of the overlay"
-                 : "device %s has %zu instances, of which %zu are held and one stays for all: %u cannot be given to "
-                   "tenant %s; the device has no cores of the overlay",
+             "device %s has %zu instances, of which %zu are held and one stays for all: %u cannot be given to "
+             "tenant %s; the device has no cores of the overlay",
              name, d->instance_count, held, count, tenant);
 }
 
@@ -57,7 +64,7 @@ static braid_serve_verdict give_cores(wire_connection *c, size_t device, uint32_
   }
   braid_serve_verdict verdict = braid_serve_hold(server->scheduler, device, c->tenant, count, &held);
   grant->held = (uint32_t)held;
-  (d->card ? tell_cores : tell_instances)(d, c->tenant->config->name, verdict, count, held, detail);
+  (d->card ? tell_cores : tell_instances)(d, c->tenant, verdict, count, held, detail);
   if (verdict != BRAID_SERVE_DONE) {
     braid_free(NULL, kept);
     return verdict;
