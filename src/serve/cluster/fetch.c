@@ -254,6 +254,23 @@ static void count_carried(braid_serve_cluster *cluster, size_t index, const clus
   pthread_mutex_unlock(&cluster->lock);
 }
 
+/* A source's fault is that of this node only where no other source is left. */
+static void fetch_has_failed(braid_serve_cluster *cluster, size_t index, const fetching *from, braid_status status,
+                             const char *sum, const char *why) {
+  const char *name = cluster->server->config->models[index].name;
+  cluster_files *files = &cluster->files[index];
+  char text[BRAID_CLUSTER_REASON], other[BRAID_CLUSTER_PLACE], other_sum[BRAID_SHA256_HEX + 1];
+  snprintf(text, sizeof text, "%s", why);
+  braid_log_write(cluster->server->log, BRAID_LOG_WARNING, "the cluster: files of model %s from %s: %s", name,
+                  from->address, why);
+  remember_failure(files, from, status, sum);
+  if (status == BRAID_INVALID_FILE && from->carried->ucx)
+    braid_cluster_set_bulk_away(cluster, from->address); /* who knows */
+  if (from->lost) braid_cluster_set_down(cluster, from->address);
+  bool here = status == BRAID_OUT_OF_RANGE;
+  if (here || !find_source(cluster, name, files, other, other_sum)) braid_cluster_fetch_failed(cluster, index, text);
+}
+
 static void fetch_model(braid_serve_cluster *cluster, size_t index) {
   const char *name = cluster->server->config->models[index].name;
   char address[BRAID_CLUSTER_PLACE], sum[BRAID_SHA256_HEX + 1];
@@ -270,12 +287,7 @@ static void fetch_model(braid_serve_cluster *cluster, size_t index) {
   if (link) braid_cluster_unlink(cluster, link, from.lost);
   count_carried(cluster, index, &carried, status == BRAID_OK ? sum : NULL);
   if (status != BRAID_OK) {
-    remember_failure(files, &from, status, sum);
-    if (status == BRAID_INVALID_FILE && carried.ucx) braid_cluster_set_bulk_away(cluster, address); /* who knows */
-    if (from.lost) braid_cluster_set_down(cluster, address);
-    braid_cluster_fetch_failed(cluster, index, link ? braid_error_detail() : braid_client_error());
-    braid_log_write(cluster->server->log, BRAID_LOG_WARNING, "the cluster: files of model %s from %s: %s", name,
-                    address, link ? braid_error_detail() : braid_client_error());
+    fetch_has_failed(cluster, index, &from, status, sum, link ? braid_error_detail() : braid_client_error());
     return;
   }
   braid_log_write(cluster->server->log, BRAID_LOG_INFO,
