@@ -309,8 +309,8 @@ static void test_flood_of_what_is_closed(void **state) {
   static uint8_t bytes[kFlood * 40];
   int network[2], client[2], plain;
   braid_tls_relay *relay;
-  braid_tls_context *context;
-  braid_tls_stream *stream;
+  braid_tls_context *context = NULL;
+  braid_tls_stream *stream = NULL;
   if (!tls_there) skip_test("system", "there is no openssl, or Braid was built without GnuTLS");
   assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, network), 0);
   assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, client), 0);
