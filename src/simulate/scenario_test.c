@@ -71,6 +71,7 @@ static void test_refusals(void **state) {
       {HEAD NODES MODELS "tenants:\n  - {name: t, model: m, rate: 1, arrivals: never}\n", "never"},
       {HEAD NODES MODELS "tenants:\n  - {name: t, model: m, rate: 1, burstiness: 0.5}\n", "burstiness is 0.5"},
       {HEAD NODES MODELS TENANTS "events:\n  - {at_s: 1, event: lost, node: 4}\n", "line 10: node is 4"},
+      {HEAD NODES MODELS TENANTS "events:\n  - {at_s: 500, event: lost, node: 1}\n", "line 10: at_s is 500"},
       {HEAD NODES MODELS TENANTS "events:\n  - {at_s: 1, event: lost, node: -1}\n", "line 10: node is -1"},
       {HEAD NODES MODELS TENANTS "events:\n  - {at_s: 1, event: lost, node: 2, count: 3}\n", "count is 3"},
       {HEAD NODES MODELS TENANTS "events:\n  - {at_s: 1, event: slow, factor: 0.001}\n", "factor is 0.001"},
