@@ -116,7 +116,7 @@ static double draw_number(const braid_sample_graph *sample, const braid_leaf *le
   if (leaf->range == '~') return floor(3 * unit) - (dtype == BRAID_U8 || dtype >= BRAID_U16 ? 0 : 1);
   if (leaf->range == '/') return floor((2 * unit - 1) * (dtype == BRAID_BF16 ? 200 : 600)) / (whole ? 60 : 2);
   if (leaf->range == '*') return whole ? floor((2 * unit - 1) * 0x1p40) : 400 * unit - 200;
-  if (leaf->range == '#' && !whole && draw_unit(stream) < 0.1) return unit < 0.1 ? NAN : -INFINITY;
+  if (leaf->range == '#' && !whole && draw_unit(stream) < 0.1) return unit < 0.4 ? NAN : -INFINITY;
   if (leaf->range == '!' && !whole) return 8 * unit - 20000;
   if (leaf->range == ':' && !whole) return (2 * unit - 1) * (dtype == BRAID_F16 ? 1e-3 : 1e-29);
   if (positive) return whole ? 1 + floor(3 * unit) : 1.05 + 1.45 * unit;
