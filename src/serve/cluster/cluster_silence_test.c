@@ -148,8 +148,10 @@ static pid_t make_cluster(bool x_controls) {
 }
 
 static void freeze_and_ask(pid_t process) {
+  int status;
   begin_to_keep();
   kill(process, SIGSTOP);
+  assert_int_equal(waitpid(process, &status, WUNTRACED), process); /* it may still answer before it has stopped */
   int ms = ask_for_ms(nodes[0], "m1");
   seen s = look();
   assert_true(s.there && !s.named[0]); /* its lease is not over, nor its candidacy */
