@@ -137,11 +137,13 @@ def main():
     parser.add_argument("--multiple", type=float, default=5)
     parser.add_argument("--load", type=float, nargs="+", default=[0.7, 1.5])
     parser.add_argument("--requests", type=int, default=20000)
+    parser.add_argument("--reserve-ms", type=float, default=0, help="the daemon's reserve_ms: what the client sees has the way besides")
     parser.add_argument("--batch-bits", default="same")
     parser.add_argument("--max-batch", type=int, default=1)
     args = parser.parse_args()
     config = ("port: PORT\nhttp_threads: 1\ndevices:\n  - {name: cpu, threads: 1}\nmodels:\n"
-              f"  - {{name: m, path: {os.path.abspath(args.model)}, batch_bits: {args.batch_bits}, max_batch: {args.max_batch}}}\n"
+              f"  - {{name: m, path: {os.path.abspath(args.model)}, batch_bits: {args.batch_bits}, max_batch: {args.max_batch},\n"
+              f"     reserve_ms: {args.reserve_ms:g}}}\n"
               "tenants:\n  - {name: all, max_requests: 100000}\n")
     with daemon(args.build, config) as (port, _):
         asyncio.run(measure(args, port))
