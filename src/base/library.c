@@ -31,3 +31,11 @@ bool braid_library_find(void *library, const char *name, void *out, size_t bytes
   memcpy(out, &symbol, bytes);
   return symbol != NULL;
 }
+
+const char *braid_library_find_all(void *library, const braid_library_function *functions, size_t count) {
+  const char *missing = NULL;
+  for (size_t i = 0; i < count; i++)
+    if (!braid_library_find(library, functions[i].name, functions[i].out, sizeof(void (*)(void))) && !missing)
+      missing = functions[i].name;
+  return missing;
+}

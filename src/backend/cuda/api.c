@@ -14,22 +14,16 @@ static char missing[200];
 
 static const char *const kLibrary = "libcuda.so.1";
 
-static bool find_functions(void *library) {
-  const struct {
-    const char *name;
-    void *out;
-  } functions[] = {
+static bool driver_find_functions(void *library) {
+  const braid_library_function functions[] = {
 #define BRAID_CUDA_ENTRY(member, name, arguments) {name, &api.member},
       BRAID_CUDA_FUNCTIONS(BRAID_CUDA_ENTRY)
 #undef BRAID_CUDA_ENTRY
   };
-  for (size_t i = 0; i < sizeof functions / sizeof *functions; i++)
-    if (!braid_library_find(library, functions[i].name, functions[i].out, sizeof api.init)) {
-      snprintf(missing, sizeof missing, "%s has no %s: NVIDIA's driver is older than CUDA 12.0", kLibrary,
-               functions[i].name);
-      return false;
-    }
-  return true;
+  const char *lacks = braid_library_find_all(library, functions, sizeof functions / sizeof *functions);
+  if (lacks)
+    snprintf(missing, sizeof missing, "%s has no %s: NVIDIA's driver is older than CUDA 12.0", kLibrary, lacks);
+  return !lacks;
 }
 
 static void start_driver(void) {
@@ -52,7 +46,7 @@ static void load_library(void) {
   void *library = dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL);
   if (!library)
     snprintf(missing, sizeof missing, "there is no %s, NVIDIA's driver", kLibrary);
-  else if (find_functions(library))
+  else if (driver_find_functions(library))
     start_driver();
   if (library && !usable) dlclose(library);
 }

@@ -74,11 +74,8 @@ struct braid_cuda_blas {
 
 static const char *const kLibraries[] = {"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so.11"};
 
-static bool find_functions(void *library, blas_api *api) {
-  const struct {
-    const char *name;
-    void *out;
-  } functions[] = {
+static bool blas_find_functions(void *library, blas_api *api) {
+  const braid_library_function functions[] = {
       {"cublasLtGetVersion", &api->version},
       {"cublasLtCreate", &api->create},
       {"cublasLtDestroy", &api->destroy},
@@ -94,10 +91,7 @@ static bool find_functions(void *library, blas_api *api) {
       {"cublasLtMatmulAlgoGetHeuristic", &api->heuristic},
       {"cublasLtMatmul", &api->matmul},
   };
-  bool complete = true;
-  for (size_t i = 0; i < sizeof functions / sizeof *functions; i++)
-    complete = braid_library_find(library, functions[i].name, functions[i].out, sizeof api->create) && complete;
-  return complete;
+  return !braid_library_find_all(library, functions, sizeof functions / sizeof *functions);
 }
 
 void braid_cuda_blas_open(braid_cuda_device *device) {
@@ -105,7 +99,7 @@ void braid_cuda_blas_open(braid_cuda_device *device) {
   if (!blas) return;
   for (size_t i = 0; !blas->library && i < sizeof kLibraries / sizeof *kLibraries; i++)
     blas->library = dlopen(kLibraries[i], RTLD_NOW | RTLD_LOCAL);
-  if (blas->library && find_functions(blas->library, &blas->api) && !blas->api.create(&blas->handle)) {
+  if (blas->library && blas_find_functions(blas->library, &blas->api) && !blas->api.create(&blas->handle)) {
     device->blas = blas;
     return;
   }

@@ -41,11 +41,8 @@ static char missing[200];
 
 static const char *const kLibraries[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2", "libnvrtc.so"};
 
-static bool find_functions(void *library) {
-  const struct {
-    const char *name;
-    void *out;
-  } functions[] = {
+static bool compiler_find_functions(void *library) {
+  const braid_library_function functions[] = {
       {"nvrtcVersion", &api.version},
       {"nvrtcGetErrorString", &api.error_string},
       {"nvrtcGetNumSupportedArchs", &api.arch_count},
@@ -60,12 +57,9 @@ static bool find_functions(void *library) {
       {"nvrtcGetPTXSize", &api.ptx_bytes},
       {"nvrtcGetPTX", &api.ptx},
   };
-  for (size_t i = 0; i < sizeof functions / sizeof *functions; i++)
-    if (!braid_library_find(library, functions[i].name, functions[i].out, sizeof api.version)) {
-      snprintf(missing, sizeof missing, "libnvrtc has no %s, 11.2 or later is needed", functions[i].name);
-      return false;
-    }
-  return true;
+  const char *lacks = braid_library_find_all(library, functions, sizeof functions / sizeof *functions);
+  if (lacks) snprintf(missing, sizeof missing, "libnvrtc has no %s, 11.2 or later is needed", lacks);
+  return !lacks;
 }
 
 /* Kept until the program ends. */
@@ -79,7 +73,7 @@ static void load_library(void) {
              "there is no libnvrtc, CUDA's compiler (Debian: libnvrtc11.2 or later; else CUDA's toolkit)");
     return;
   }
-  if (!find_functions(library)) {
+  if (!compiler_find_functions(library)) {
     dlclose(library);
     return;
   }

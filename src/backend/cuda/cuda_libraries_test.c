@@ -175,6 +175,8 @@ static int fails_in_one(void) {
   EXPECT(preload("cudalibraries_nccl.so"));
   setenv("FAKE_NCCL_FAIL", "1", 1);
   EXPECT(joins(kOwn, "NCCL") == 0);
+  setenv("FAKE_NCCL_NAMELESS", "1", 1);
+  EXPECT(joins(kOwn, "NCCL") == 0);
   return 0;
 }
 

@@ -101,11 +101,8 @@ struct braid_cuda_dnn {
 
 static const char *const kLibraries[] = {"libcudnn.so.9", "libcudnn.so.8"};
 
-static bool find_functions(void *library, dnn_api *api) {
-  const struct {
-    const char *name;
-    void *out;
-  } functions[] = {
+static bool dnn_find_functions(void *library, dnn_api *api) {
+  const braid_library_function functions[] = {
       {"cudnnGetVersion", &api->version},
       {"cudnnCreate", &api->create},
       {"cudnnDestroy", &api->destroy},
@@ -133,10 +130,7 @@ static bool find_functions(void *library, dnn_api *api) {
       {"cudnnGetConvolutionBackwardFilterAlgorithm_v7", &api->weights_find},
       {"cudnnConvolutionBackwardFilter", &api->weights},
   };
-  bool complete = true;
-  for (size_t i = 0; i < sizeof functions / sizeof *functions; i++)
-    complete = braid_library_find(library, functions[i].name, functions[i].out, sizeof api->create) && complete;
-  return complete;
+  return !braid_library_find_all(library, functions, sizeof functions / sizeof *functions);
 }
 
 void braid_cuda_dnn_open(braid_cuda_device *device) {
@@ -144,7 +138,7 @@ void braid_cuda_dnn_open(braid_cuda_device *device) {
   if (!dnn) return;
   for (size_t i = 0; !dnn->library && i < sizeof kLibraries / sizeof *kLibraries; i++)
     dnn->library = dlopen(kLibraries[i], RTLD_NOW | RTLD_LOCAL);
-  if (dnn->library && find_functions(dnn->library, &dnn->api) && !dnn->api.create(&dnn->handle)) {
+  if (dnn->library && dnn_find_functions(dnn->library, &dnn->api) && !dnn->api.create(&dnn->handle)) {
     pthread_mutex_init(&dnn->lock, NULL);
     device->dnn = dnn;
     return;

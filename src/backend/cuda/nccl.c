@@ -1,6 +1,5 @@
 #include "backend/cuda/nccl.h"
 
-#include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -36,7 +35,6 @@ enum {
 };
 
 typedef struct nccl_api {
-  nccl_code (*version)(int *version);
   const char *(*error_text)(nccl_code code);
   nccl_code (*make_id)(nccl_id *id);
   nccl_code (*join)(nccl_communicator *out, int size, nccl_id id, int rank);
@@ -63,21 +61,19 @@ struct braid_cuda_nccl {
   braid_cuda_stream stream; /* atomic: of the queue for collectives; NULL: none was enqueued */
 };
 
-static bool find_functions(void *library, nccl_api *api) {
-  const struct {
-    const char *name;
-    void *out;
-  } functions[] = {
-      {"ncclGetVersion", &api->version},     {"ncclGetErrorString", &api->error_text},
-      {"ncclGetUniqueId", &api->make_id},    {"ncclCommInitRank", &api->join},
-      {"ncclCommAbort", &api->abort},        {"ncclCommGetAsyncError", &api->asynchronous},
-      {"ncclGroupStart", &api->group_start}, {"ncclGroupEnd", &api->group_end},
-      {"ncclAllReduce", &api->all_reduce},   {"ncclAllGather", &api->all_gather},
+static bool nccl_find_functions(void *library, nccl_api *api) {
+  const braid_library_function functions[] = {
+      {"ncclGetErrorString", &api->error_text},
+      {"ncclGetUniqueId", &api->make_id},
+      {"ncclCommInitRank", &api->join},
+      {"ncclCommAbort", &api->abort},
+      {"ncclCommGetAsyncError", &api->asynchronous},
+      {"ncclGroupStart", &api->group_start},
+      {"ncclGroupEnd", &api->group_end},
+      {"ncclAllReduce", &api->all_reduce},
+      {"ncclAllGather", &api->all_gather},
   };
-  bool complete = true;
-  for (size_t i = 0; i < sizeof functions / sizeof *functions; i++)
-    complete = braid_library_find(library, functions[i].name, functions[i].out, sizeof api->version) && complete;
-  return complete;
+  return !braid_library_find_all(library, functions, sizeof functions / sizeof *functions);
 }
 
 static braid_status fail_nccl(const braid_cuda_nccl *nccl, nccl_code code, const char *what) {
@@ -86,9 +82,10 @@ static braid_status fail_nccl(const braid_cuda_nccl *nccl, nccl_code code, const
 
 /* The library stays: its threads may be about. */
 static braid_status open_library(braid_cuda_nccl *nccl) {
-  void *library = dlopen("libnccl.so.2", RTLD_NOW | RTLD_LOCAL);
-  if (!library) return braid_fail(BRAID_NOT_FOUND, "there is no libnccl.so.2");
-  if (!find_functions(library, &nccl->api)) return braid_fail(BRAID_UNSUPPORTED, "libnccl.so.2 lacks a function");
+  char why[160];
+  void *library = braid_library_open("libnccl.so.2", why, sizeof why);
+  if (!library) return braid_fail(BRAID_NOT_FOUND, "there is no libnccl.so.2: %s", why);
+  if (!nccl_find_functions(library, &nccl->api)) return braid_fail(BRAID_UNSUPPORTED, "libnccl.so.2 lacks a function");
   return BRAID_OK;
 }
 
@@ -110,9 +107,11 @@ static int64_t number_of_card(const braid_cuda_device *device) {
 static braid_status check_cards(const braid_cuda_device *device, struct braid_group *group) {
   size_t size = (size_t)braid_group_size(group);
   int64_t *cards = braid_zalloc_array(NULL, size, sizeof *cards);
-  BRAID_TRY(braid_group_agree(group, cards ? BRAID_OK : BRAID_NO_MEMORY));
-  cards[braid_group_rank(group)] = number_of_card(device);
-  braid_status status = braid_group_all_reduce(group, cards, size, BRAID_I64, BRAID_REDUCE_MAX);
+  braid_status status = braid_group_agree(group, cards ? BRAID_OK : BRAID_NO_MEMORY);
+  if (status == BRAID_OK) {
+    cards[braid_group_rank(group)] = number_of_card(device);
+    status = braid_group_all_reduce(group, cards, size, BRAID_I64, BRAID_REDUCE_MAX);
+  }
   for (size_t i = 0; status == BRAID_OK && i < size; i++)
     for (size_t k = 0; status == BRAID_OK && k < i; k++)
       if (cards[i] == cards[k])
@@ -124,12 +123,17 @@ static braid_status check_cards(const braid_cuda_device *device, struct braid_gr
   return status;
 }
 
-static braid_status join_cards(braid_cuda_nccl *nccl) {
-  nccl_id id = {{0}};
-  nccl_code code = braid_group_rank(nccl->group) ? 0 : nccl->api.make_id(&id);
+/* By what process 0 calls the group. */
+static braid_status name_group(const braid_cuda_nccl *nccl, nccl_id *id) {
+  nccl_code code = braid_group_rank(nccl->group) ? 0 : nccl->api.make_id(id);
+  if (code) return fail_nccl(nccl, code, "naming the group");
+  return BRAID_OK;
+}
+
+static braid_status join_cards(braid_cuda_nccl *nccl, nccl_id id) {
   BRAID_TRY(braid_group_broadcast(nccl->group, &id, sizeof id, 0));
-  if (!code)
-    code = nccl->api.join(&nccl->communicator, braid_group_size(nccl->group), id, braid_group_rank(nccl->group));
+  nccl_code code =
+      nccl->api.join(&nccl->communicator, braid_group_size(nccl->group), id, braid_group_rank(nccl->group));
   if (code) nccl->communicator = NULL;
   return code ? fail_nccl(nccl, code, "joining the cards") : BRAID_OK;
 }
@@ -152,9 +156,11 @@ static void join_group(braid_cuda_device *device) {
     snprintf(nccl->why, sizeof nccl->why, "%s", braid_error_detail());
     return;
   }
+  nccl_id id = {{0}};
   braid_cuda_enter(device);
-  if (all_well(nccl, open_library(nccl)) && all_well(nccl, check_cards(device, nccl->group)) &&
-      !all_well(nccl, join_cards(nccl)) && nccl->communicator) {
+  bool ready = all_well(nccl, open_library(nccl)) && all_well(nccl, check_cards(device, nccl->group)) &&
+               all_well(nccl, name_group(nccl, &id)); /* one that fails would leave the others waiting in NCCL */
+  if (ready && !all_well(nccl, join_cards(nccl, id)) && nccl->communicator) {
     (void)nccl->api.abort(nccl->communicator);
     nccl->communicator = NULL;
   }
