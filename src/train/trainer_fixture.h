@@ -68,12 +68,14 @@ static inline braid_value_id node(braid_graph *graph, const char *op, const brai
   return out;
 }
 
+static const braid_allocator *graph_allocator; /* of networks to come, and so of their trainers; NULL: the default */
+
 /* Conv, BatchNormalization, Relu, MaxPool, Dropout, Flatten, Gemm, Softmax. */
 static inline braid_graph *network(void) {
   braid_graph *graph;
   braid_node_id id;
   braid_value_id x;
-  ok(braid_graph_create(NULL, "small", &graph));
+  ok(braid_graph_create(graph_allocator, "small", &graph));
   ok(braid_graph_add_input(graph, "image", &(braid_desc){.dtype = BRAID_F32, .rank = 4, .dims = {-1, 3, 32, 32}}, &x));
   braid_value_id w = constant(graph, "w", 4, (int64_t[]){16, 3, 3, 3}, 0.2f, 0);
   x = node(graph, "Conv", (braid_value_id[]){x, w}, 2, &id);
@@ -150,9 +152,9 @@ static inline uint64_t bits_of(braid_trainer *trainer) {
 
 static size_t aside_bytes = SIZE_MAX; /* of trainers to come */
 
-static inline uint64_t train_model(const braid_graph *graph, braid_train_options options, stop_at *stop,
-                                   braid_status expected) {
-  braid_dataset *data = glyphs("train"), *test = glyphs("test");
+static inline uint64_t train_with(const braid_graph *graph, bool tested, braid_train_options options, stop_at *stop,
+                                  braid_status expected) {
+  braid_dataset *data = glyphs("train"), *test = tested ? glyphs("test") : NULL;
   braid_trainer *trainer;
   ok(braid_trainer_create(graph, data, test, &options, &trainer));
   trainer->aside_bytes = aside_bytes;
@@ -161,8 +163,13 @@ static inline uint64_t train_model(const braid_graph *graph, braid_train_options
   uint64_t bits = bits_of(trainer);
   braid_trainer_destroy(trainer);
   braid_dataset_close(data);
-  braid_dataset_close(test);
+  if (test) braid_dataset_close(test);
   return bits;
+}
+
+static inline uint64_t train_model(const braid_graph *graph, braid_train_options options, stop_at *stop,
+                                   braid_status expected) {
+  return train_with(graph, true, options, stop, expected);
 }
 
 static inline uint64_t train(braid_train_options options, stop_at *stop, braid_status expected) {
