@@ -166,7 +166,8 @@ static const struct argp_option table[] = {
     {"nesterov", KEY_NESTEROV, NULL, 0, "Nesterov's momentum", 3},
     {"weight-decay", KEY_DECAY, "X", 0,
      "Default 0.0005; with --precision int8 and sgd the nearest power of two from 2^-30 to 1/2, or 0 (default "
-     "2^-13, 0.000122)", 3},
+     "2^-13, 0.000122)",
+     3},
     {"no-bias-decay", KEY_NO_BIAS_DECAY, NULL, 0,
      "No weight decay for biases and for scales and shifts of normalizations", 3},
     {"group", KEY_GROUP, "PATTERN:KEY=X[,KEY=X]", 0,
