@@ -10,6 +10,7 @@
 #include "backend/opencl/test_node.h"
 #include "braid/profile.h"
 #include "folder.h"
+#include "planning/machine.h"
 #include "profile/database.h"
 #include "skip.h"
 
@@ -247,6 +248,16 @@ static int gives_thresholds(braid_profile_db *db, const braid_profile_list *befo
   EXPECT(thresholds[0].stops && thresholds[0].ever);
   EXPECT(thresholds[0].instructions_per_cycle == (double)FAKE_CUPTI_INSTRUCTIONS / FAKE_CUPTI_CYCLES);
   EXPECT(thresholds[0].gigabytes_per_second > 0 && thresholds[0].gigabytes_per_second <= most * 1.001e-9);
+  braid_modelled_device devices[] = {
+      {.name = "gpu", .class = "gpu", .profile = (char *)(uintptr_t)list.devices[0].device, .count = 1},
+      {.name = "fpga", .class = "fpga", .profile = (char *)(uintptr_t)list.devices[1].device, .count = 1}};
+  braid_profile *profile;
+  EXPECT(braid_profile_from_database(db, NULL, &profile) == BRAID_OK);
+  const braid_machine_file machine = {.devices = devices, .devices_count = 2};
+  braid_modelled_thresholds candidates = braid_machine_thresholds(&machine, profile);
+  EXPECT(candidates.gigabytes_per_second == thresholds[0].gigabytes_per_second);
+  EXPECT(candidates.instructions_per_cycle == thresholds[0].instructions_per_cycle);
+  braid_profile_free(profile);
   braid_free(NULL, thresholds);
   braid_profile_list_deinit(&list);
   return 0;

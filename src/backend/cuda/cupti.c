@@ -66,7 +66,7 @@ static void start_library(void) {
 braid_status braid_cupti_start(void) {
   static pthread_once_t once = PTHREAD_ONCE_INIT;
   pthread_once(&once, start_library);
-  return started ? braid_cupti_fail(started, "its beginning") : BRAID_OK;
+  return started ? braid_cupti_fail(started, "taking hold of the driver") : BRAID_OK;
 }
 
 /* The kinds of devices that are not supported came one by one. */
