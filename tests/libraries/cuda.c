@@ -7,7 +7,8 @@
  *   FAKE_CUDA_NO_UPDATE=1  of graphs                 FAKE_CUDA_NO_CAPTURE=1  of graphs
  *
  * After a failure for good every call that wants a context gives the same code. fake_cuda_hold stops all streams:
- * what is enqueued from then on is done by fake_cuda_go, and memory is not freed before.
+ * what is enqueued from then on is done by fake_cuda_go, and memory is not freed before. fake_cuda_launches counts
+ * those of kernels, for the library that passes for CUPTI.
  *
  * WITHOUT_FUNCTIONS: a library that has none of the driver's. EMULATE: one whose kernels compute, on the host. */
 #ifndef WITHOUT_FUNCTIONS
@@ -320,6 +321,9 @@ static braid_cuda_result take_step(braid_cuda_stream stream, const step *one) {
 static braid_cuda_result take_copy(void *to, const void *from, size_t bytes, braid_cuda_stream stream) {
   NEED_CONTEXT;
   return take_step(stream, &(step){.to = to, .from = from, .bytes = bytes});
+}
+EXPORT long fake_cuda_launches(void) {
+  return __atomic_load_n(&launches, __ATOMIC_RELAXED);
 }
 EXPORT void fake_cuda_hold(void) {
   __atomic_store_n(&held, true, __ATOMIC_RELEASE);

@@ -7,6 +7,7 @@
  *   record     a plan's tasks as CUDA graphs                  power     by NVML
  *   blas, dnn  kernels that are cuBLASLt's and cuDNN's        tensor    products of bytes on tensor cores
  *   nccl       sums over the cards of several processes
+ *   cupti      the library of the card's counters       counters  what a card counts while tasks run
  *
  * The other kernels are those of src/launch, their text in kernels/opencl behind kernels/cuda/prelude.cuh; the order
  * and the ending of tasks are launch/queue's. */
@@ -14,6 +15,7 @@
 #include <string.h>
 
 #include "backend/cuda/compiler.h"
+#include "backend/cuda/counters.h"
 #include "backend/cuda/kernel.h"
 #include "backend/cuda/libraries.h"
 #include "backend/cuda/memory.h"
@@ -90,6 +92,7 @@ static void device_close(void *self) {
     braid_cuda_leave(device);
     (void)device->cuda->context_release(device->id);
   }
+  braid_cuda_counters_close(device);
   braid_nvml_close(device->card);
   pthread_mutex_destroy(&device->card_lock);
   pthread_mutex_destroy(&device->program_lock);
@@ -263,4 +266,5 @@ const braid_backend braid_backend_cuda = {
     .status = braid_cuda_device_status,
     .query = braid_cuda_query_kernel,
     .absence = braid_cuda_missing,
+    .count = braid_cuda_count,
 };
