@@ -35,7 +35,7 @@ static const struct form {
     {"matmul",
      "-DTILE_M=128 -DTILE_N=128 -DTILE_K=16 -DWORK_M=8 -DWORK_N=8 -DALIGNED -DLEFT_FOUR -DRIGHT_FOUR -DOUT_FOUR"},
     {"conv", "-DTAPS_3x3 -DTILE_M=64 -DTILE_N=64 -DTILE_K=8 -DWORK_M=4 -DWORK_N=4 -DALIGNED"},
-    {"integer", "-DLANES=4 -DRAW=int -DSAMPLES"},
+    {"integer", "-DLANES=4 -DCOUNTERS=1 -DRAW=int -DSAMPLES"},
     {"integer", "-DLANES=4 -DINPUT -DP=short -DCOUNTERS=1 -DUPDATE -DRAW=int -DNUMBER=int"},
     {"integer_product",
      "-DARRANGE -DSPREAD -DQUAD=4 -DT_I=64 -DT_B=64 -DTILE_K=16 -DWORK_M=4 -DWORK_N=4 -DDOT_PTX -DT=int"},
