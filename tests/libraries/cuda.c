@@ -42,7 +42,7 @@ enum { kMostShared = 232448 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static size_t in_use;
-static long launches, events, dependent;
+static long launches, events, dependent, host_calls;
 static braid_cuda_result broken;
 static bool held; /* atomic */
 
@@ -359,8 +359,12 @@ EXPORT braid_cuda_result cuStreamWaitEvent(braid_cuda_stream stream, braid_cuda_
   (void)stream, (void)event, (void)flags;
   return broken;
 }
+EXPORT long fake_cuda_host_calls(void) {
+  return __atomic_load_n(&host_calls, __ATOMIC_RELAXED);
+}
 EXPORT braid_cuda_result cuLaunchHostFunc(braid_cuda_stream stream, braid_cuda_host_call call, void *context) {
   NEED_CONTEXT;
+  __atomic_add_fetch(&host_calls, 1, __ATOMIC_RELAXED);
   return take_step(stream, &(step){.call = call, .to = context});
 }
 EXPORT braid_cuda_result cuEventCreate(braid_cuda_event_handle *event, unsigned flags) {

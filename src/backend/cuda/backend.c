@@ -3,10 +3,10 @@
  *   api        the driver, loaded when the program runs       memory    buffers, arena, pinned memory
  *   compiler   NVRTC, the same                                program   kernel text, compiled and loaded
  *   options    what may follow a device's name                kernel    a node's recipe as launches
- *   queue      tasks as commands of a stream                  transfer  between the card and the host
- *   record     a plan's tasks as CUDA graphs                  power     by NVML
- *   blas, dnn  kernels that are cuBLASLt's and cuDNN's        tensor    products of bytes on tensor cores
- *   nccl       sums over the cards of several processes
+ *   queue      tasks as commands of a stream                  transfer  between the card and the host, bounce: small
+ * ones record     a plan's tasks as CUDA graphs                  power     by NVML blas, dnn  kernels that are
+ * cuBLASLt's and cuDNN's        tensor    products of bytes on tensor cores nccl       sums over the cards of several
+ * processes
  *
  * The other kernels are those of src/launch, their text in kernels/opencl behind kernels/cuda/prelude.cuh; the order
  * and the ending of tasks are launch/queue's. */
