@@ -46,6 +46,7 @@ static const struct form {
     {"depthwise", "-DX=bf16 -DRUN=2 -DTAPS_Y=5 -DTAPS_X=5 -DSTRIDE_Y=1 -DSTRIDE_X=1 -DDILATION_Y=2 -DDILATION_X=2 "
                   "-DGROUP=128"},
     {"layout", "-DSAMPLES -DT=uchar"},
+    {"layout", "-DSAMPLES -DT=uchar -DTURN -DC_DIM=1 -DS_DIM=0 -DB_DIM=2 -DNARROW"},
     {"layout", "-DFEW=3 -DT=ushort"},
     {"integer_tensor_operands", "-DARRANGE -DT=int -DSTAGE=8 -DTILE_N=128 -DTAPS=9"},
     {"integer_tensor_operands",
