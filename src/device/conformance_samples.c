@@ -55,6 +55,8 @@ static const braid_sample kSamples[] = {
     ONE("Selu", "a,b", "alpha=1.5 gamma=0.8"),
     ONE("HardSigmoid", "a,b", "alpha=0.9 beta=0.3"),
     ONE("Swish", "a,b", "alpha=1.5"),
+    ONE("AddRelu", "a,b a,b", ""),
+    ONE("AddReluGrad", "a,b a,b a,b", ""),
     ONE("Gelu", "a,b", "approximate=tanh"),
     ONE("ThresholdedRelu", "a,b", "alpha=0.3"),
     ONE("Shrink", "a,b", "lambd=0.3 bias=0.1"),

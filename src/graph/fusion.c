@@ -159,6 +159,27 @@ static braid_status find_bias(finder *f, braid_node_id id) {
   return BRAID_OK;
 }
 
+/* Relu(a + b) behind a residual, and its gradient for the sum of two: sums of equal shape that are of no other set. */
+static braid_status find_sum(finder *f, braid_node_id id) {
+  const braid_rewrite *r = &f->rewrite;
+  const braid_node *node = &r->graph->nodes[id];
+  bool gradient = braid_node_is(node, "ReluGrad");
+  if (!gradient && !braid_node_is(node, "Relu")) return BRAID_OK;
+  const braid_node *sum = braid_rewrite_real_producer(r, node->inputs[0], 1);
+  if (!braid_node_is(sum, "Add") || f->ends[braid_rewrite_index(r, sum)]) return BRAID_OK;
+  if (!braid_desc_same_shape(braid_rewrite_desc(r, sum->inputs[0]), braid_rewrite_desc(r, sum->inputs[1])))
+    return BRAID_OK;
+  braid_fusion set = {.nodes = {braid_rewrite_index(r, sum), id},
+                      .node_count = 2,
+                      .op = gradient ? "AddReluGrad" : "AddRelu",
+                      .inputs = {sum->inputs[0], sum->inputs[1]},
+                      .input_count = 2,
+                      .attrs = node->attrs,
+                      .source = id};
+  if (gradient) set.inputs[set.input_count++] = node->inputs[1];
+  return braid_fusion_add(f, &set);
+}
+
 static braid_status find_activation(finder *f, braid_node_id id) {
   const braid_node *node = &f->rewrite.graph->nodes[id];
   activation act;
@@ -276,6 +297,7 @@ static braid_status find_at(finder *f, braid_node_id id) {
   BRAID_TRY(find_residual(f, id));
   BRAID_TRY(find_bias(f, id));
   BRAID_TRY(find_activation(f, id));
+  BRAID_TRY(find_sum(f, id));
   BRAID_TRY(find_swish(f, id));
   BRAID_TRY(find_gelu(f, id));
   return braid_fusion_find_quantized(f, id);

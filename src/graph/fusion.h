@@ -1,7 +1,7 @@
 /* Fusion: sets of nodes that one op computes in fewer passes over memory: a convolution with a sum of equal shape, a
- * product with a sum of one number a column, each with an activation behind it; Mul(x, Sigmoid(x)); the five nodes that
- * exporters write for Gelu; what stands between DequantizeLinear and QuantizeLinear, as an op over
- * bytes.
+ * product with a sum of one number a column, each with an activation behind it; a sum of two with a Relu or a Relu's
+ * gradient behind it; Mul(x, Sigmoid(x)); the five nodes that exporters write for Gelu; what stands between
+ * DequantizeLinear and QuantizeLinear, as an op over bytes.
  *
  * Here they are only found; whoever knows the devices decides which of them become one node. The last node of a set
  * becomes the fused one, in its place; the others have no other reader, which makes this right for training graphs:

@@ -122,6 +122,25 @@ static void test_no_gelu(void **state) {
   assert_string_equal(sets_of(graph, add(graph, "Mul", add(graph, "Mul", z, sum), number(graph, 0.5, 0))), "");
 }
 
+/* A sum with a Relu, or a Relu's gradient, behind it: not where another reads the sum, numbers are repeated, or a
+ * convolution takes the sum. */
+static void test_sum(void **state) {
+  (void)state;
+  const int64_t dims[] = {2, 3, 4, 4};
+  static const char *const kExpected[] = {"AddRelu:2",     "", "", "FusedConv:2 FusedConv:3",
+                                          "AddReluGrad:2", "", "", "FusedConv:2"};
+  for (int i = 0; i < 8; i++) {
+    braid_graph *graph;
+    OK(braid_graph_create(NULL, "sum", &graph));
+    braid_value_id a = input(graph, 4, dims), b = input(graph, 4, i % 4 == 2 ? (int64_t[]){1, 3, 1, 1} : dims);
+    if (i % 4 == 3) b = add(graph, "Conv", b, input(graph, 4, (int64_t[]){3, 3, 1, 1}));
+    braid_value_id sum = add(graph, "Add", a, b), y = add(graph, "Relu", i < 4 ? sum : a, -1);
+    if (i >= 4) y = add(graph, "ReluGrad", sum, y);
+    if (i % 4 == 1) y = add(graph, "Mul", y, sum);
+    assert_string_equal(sets_of(graph, y), kExpected[i]);
+  }
+}
+
 static void test_product(void **state) {
   (void)state;
   for (int rank = 2; rank <= 4; rank++)
@@ -144,6 +163,6 @@ static void test_product(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_gelu), cmocka_unit_test(test_no_gelu),
-                                     cmocka_unit_test(test_product)};
+                                     cmocka_unit_test(test_sum), cmocka_unit_test(test_product)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -23,7 +23,7 @@ static const struct {
       "Size"}},
     {"rounding to few bits", {"DynamicQuantizeLinear", "QLinearConv", "QLinearMatMul", "QuantizeLinear"}},
     {"made by fusion, after gradients",
-     {"FusedConv", "FusedGemm", "FusedMatMul", "FusedQLinearConv", "FusedQLinearMatMul", "QLinearActivation",
+     {"AddRelu", "FusedConv", "FusedGemm", "FusedMatMul", "FusedQLinearConv", "FusedQLinearMatMul", "QLinearActivation",
       "QLinearAdd", "QLinearAveragePool", "QLinearConcat", "QLinearGlobalAveragePool", "QLinearMul"}},
     {"chosen before the run", {"If", "IfBranch"}},
     {"a recurrence, for inference alone", {"LinearAttention"}},

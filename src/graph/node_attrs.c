@@ -15,6 +15,8 @@ static const struct own_attrs {
   const char *op, *like, *attrs;
 } kOwn[] = {
     {"AdamUpdate", NULL, "beta1 beta2 decoupled epsilon weight_decay"},
+    {"AddRelu", NULL, ""},
+    {"AddReluGrad", NULL, ""},
     {"AllReduce", NULL, "reduction"},
     {"AveragePoolGrad", "AveragePool", "input_shape"},
     {"BiasGrad", NULL, ""},
