@@ -81,7 +81,7 @@ static braid_status explain_loss(braid_trainer *trainer, const braid_batch *batc
 
 /* In integers: one would stand for what is no number. */
 static braid_status check_samples(braid_trainer *trainer, const braid_batch *batch) {
-  if (!trainer->integers) return BRAID_OK;
+  if (!trainer->integers || braid_dataset_is_finite(trainer->train)) return BRAID_OK;
   bool finite = braid_all_finite(batch->images, trainer->slice.count * sample_count(trainer));
   return braid_peers_status(trainer, finite ? BRAID_OK : braid_trainer_diagnose(trainer, batch));
 }
@@ -97,26 +97,27 @@ static braid_status run_part(braid_trainer *trainer, int64_t part, double rate) 
   while (batch.epoch != trainer->epoch);
   int64_t update = braid_trainer_steps_done(trainer) + 1;
   bool last = part + 1 == o->accumulate;
-  braid_step_numbers numbers = {.rate = (float)rate,
-                                .rate_exponent = ilogb(rate),
-                                .batch = (update - 1) * o->accumulate + part + 1,
-                                .update = update,
-                                .kept = part > 0,
-                                .last = last,
-                                .mix = batch.mix,
-                                .mixed_targets = batch.mixed_targets,
-                                .average = !last         ? 0
-                                           : update == 1 ? 1
-                                                         : (float)(1 - o->average_decay)};
+  braid_step_numbers *numbers = &trainer->room->numbers;
+  *numbers = (braid_step_numbers){.rate = (float)rate,
+                                  .rate_exponent = ilogb(rate),
+                                  .batch = (update - 1) * o->accumulate + part + 1,
+                                  .update = update,
+                                  .kept = part > 0,
+                                  .last = last,
+                                  .mix = batch.mix,
+                                  .mixed_targets = batch.mixed_targets,
+                                  .average = !last         ? 0
+                                             : update == 1 ? 1
+                                                           : (float)(1 - o->average_decay)};
   const void *inputs[BRAID_STEP_MOST_INPUTS] = {batch.images, batch.targets};
-  braid_step_bind(o, &numbers, inputs);
-  float loss;
-  void *outputs[BRAID_STEP_OUTPUTS] = {&loss, trainer->scores};
+  braid_step_bind(o, numbers, inputs);
+  void *outputs[BRAID_STEP_OUTPUTS] = {&trainer->room->loss, trainer->scores};
   if (trainer->recorder) outputs[2] = braid_recorder_digests(trainer->recorder);
   BRAID_TRY(check_samples(trainer, &batch));
   BRAID_TRY(braid_session_run(trainer->session, inputs, outputs));
+  float loss = trainer->room->loss;
   if (!isfinite(loss)) return explain_loss(trainer, &batch);
-  if (trainer->recorder) BRAID_TRY(record_step(trainer, &batch, &numbers, loss));
+  if (trainer->recorder) BRAID_TRY(record_step(trainer, &batch, numbers, loss));
   trainer->step_loss += (double)loss / (double)o->accumulate;
   count_batch(trainer, &batch);
   return BRAID_OK;

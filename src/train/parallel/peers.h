@@ -21,7 +21,7 @@ BRAID_MUST_CHECK braid_status braid_peers_counts(braid_trainer *trainer);
 BRAID_MUST_CHECK braid_status braid_peers_row(braid_trainer *trainer);
 /* *choice becomes that of process 0. */
 BRAID_MUST_CHECK braid_status braid_peers_choose(braid_trainer *trainer, bool *choice);
-/* Parameters and states are the same everywhere, to the bit; INTERNAL if not. */
+/* Parameters and states are the same everywhere, to the bit; INTERNAL if not. After braid_trainer_look. */
 BRAID_MUST_CHECK braid_status braid_peers_compare(braid_trainer *trainer);
 
 #endif
