@@ -30,6 +30,7 @@ static void drop_loader(braid_trainer *trainer) {
   braid_trainer_unpin(trainer, braid_loader_memory(trainer->loader, &bytes));
   braid_loader_destroy(trainer->loader);
   trainer->loader = NULL;
+  trainer->fetched = false;
 }
 
 /* Devices take no less: pinning takes longer than copying it. */

@@ -41,8 +41,10 @@ struct braid_trainer {
   bool resumed;   /* from a checkpoint */
   bool savable;   /* the model can be written as ONNX */
   braid_record record;
-  braid_step_room *room;     /* what steps are given and give, beside samples */
-  float *scores;             /* samples of the slice x classes, of the last step; behind it */
+  braid_step_room *room; /* what steps are given and give, beside samples */
+  braid_batch batch;     /* of the next step's first part, or the last one */
+  bool fetched;  /* it is the next one's: with other processes all tell each other early that they have theirs */
+  float *scores; /* samples of the slice x classes, of the last step; behind it */
   int64_t epoch, epoch_step; /* next step to run */
   int64_t steps;             /* per epoch */
   double loss_sum, epoch_seconds;
@@ -54,6 +56,7 @@ struct braid_trainer {
   struct braid_aside *aside;   /* what the thread writes, or has written; NULL: nothing */
   braid_state_copy state_copy; /* of the step that was last looked at; while there is an aside, also the thread's */
   int64_t looked_at;           /* steps that were done when the state was last looked at before it was kept */
+  int64_t model_steps;         /* that model.onnx is of, where this run has written it; else -1 */
   bool model_owed;             /* model.onnx is that of an earlier epoch */
   braid_status side_failure; /* first failure of an evaluation, report or checkpoint; returned at the end of the run */
   char side_failure_detail[1024];

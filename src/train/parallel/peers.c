@@ -1,5 +1,6 @@
 #include "train/parallel/peers.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <zlib.h>
 
@@ -204,13 +205,24 @@ braid_status braid_peers_compare(braid_trainer *trainer) {
 
 /* --- numbers of steps and epochs -----------------------------------------------------------------------------------
  */
-braid_status braid_peers_counts(braid_trainer *trainer) {
-  int64_t counts[2] = {trainer->step_correct, trainer->step_seen};
-  if (!trainer->slice.group) return BRAID_OK;
-  BRAID_TRY(braid_group_all_reduce(trainer->slice.group, counts, 2, BRAID_I64, BRAID_REDUCE_SUM));
-  trainer->step_correct = counts[0];
-  trainer->step_seen = counts[1];
-  return BRAID_OK;
+braid_status braid_peers_end_step(braid_trainer *trainer, braid_status status) {
+  braid_group *group = trainer->slice.group;
+  int64_t sums[3] = {trainer->step_correct, trainer->step_seen, status != BRAID_OK};
+  if (!group) return status;
+  char detail[1024]; /* the collective clears it */
+  snprintf(detail, sizeof detail, "%s", braid_error_detail());
+  BRAID_TRY(braid_group_all_reduce(group, sums, 3, BRAID_I64, BRAID_REDUCE_SUM));
+  trainer->step_correct = sums[0];
+  trainer->step_seen = sums[1];
+  if (!sums[2]) return BRAID_OK;
+  if (status != BRAID_OK) status = braid_fail(status, "%s", detail);
+  status = braid_group_agree(group, status);
+  return braid_group_failed_together(group) ? BRAID_OK : status;
+}
+
+braid_status braid_peers_begin_step(const braid_trainer *trainer, bool told, braid_status status) {
+  braid_group *group = trainer->slice.group;
+  return told && !braid_group_failed_together(group) ? BRAID_OK : braid_group_agree(group, status);
 }
 
 braid_status braid_peers_row(braid_trainer *trainer) {
