@@ -184,7 +184,6 @@ static void trainer_init(braid_trainer *trainer, const braid_allocator *allocato
   trainer->options = *options;
   trainer->digests.allocator = allocator;
   trainer->aside_bytes = kAsideBytes;
-  trainer->model_steps = -1;
   trainer->log = rank ? NULL : braid_registry_get_log(options->registry);
   if (rank) trainer->options.out_directory = trainer->options.ledger = trainer->options.trace = NULL;
 }

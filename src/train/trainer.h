@@ -56,7 +56,6 @@ struct braid_trainer {
   struct braid_aside *aside;   /* what the thread writes, or has written; NULL: nothing */
   braid_state_copy state_copy; /* of the step that was last looked at; while there is an aside, also the thread's */
   int64_t looked_at;           /* steps that were done when the state was last looked at before it was kept */
-  int64_t model_steps;         /* that model.onnx is of, where this run has written it; else -1 */
   bool model_owed;             /* model.onnx is that of an earlier epoch */
   braid_status side_failure; /* first failure of an evaluation, report or checkpoint; returned at the end of the run */
   char side_failure_detail[1024];

@@ -18,8 +18,7 @@ struct braid_aside {
   const braid_trainer *trainer;
   braid_kept kept;
   void *rows;
-  bool model;    /* model.onnx too */
-  int64_t steps; /* that were done */
+  bool model; /* model.onnx too */
   char path[BRAID_KEPT_PATH], model_path[BRAID_KEPT_PATH];
   braid_thread thread;
   uint32_t done; /* atomic */
@@ -121,8 +120,7 @@ braid_status braid_aside_begin(braid_trainer *trainer, bool model) {
   if (trainer->ledger) BRAID_TRY(braid_ledger_writer_sync(trainer->ledger)); /* no checkpoint is ahead of it */
   braid_aside *aside = braid_zalloc(trainer->allocator, sizeof *aside);
   if (!aside) return BRAID_NO_MEMORY;
-  *aside = (braid_aside){
-      .allocator = trainer->allocator, .trainer = trainer, .model = model, .steps = braid_trainer_steps_done(trainer)};
+  *aside = (braid_aside){.allocator = trainer->allocator, .trainer = trainer, .model = model};
   braid_status status = copy_head(trainer, aside);
   if (status == BRAID_OK) status = braid_thread_start(&aside->thread, "braid keeps", aside_main, aside);
   if (status == BRAID_OK)
@@ -138,7 +136,7 @@ braid_status braid_aside_end(braid_trainer *trainer) {
   braid_thread_join(&aside->thread);
   trainer->aside = NULL;
   braid_status status = aside->status == BRAID_OK ? BRAID_OK : braid_fail(aside->status, "%s", aside->detail);
-  if (aside->model && status == BRAID_OK) trainer->model_steps = aside->steps;
+  trainer->model_owed |= aside->model && status != BRAID_OK;
   aside_destroy(aside);
   return status;
 }
@@ -173,12 +171,10 @@ void braid_trainer_write_model(braid_trainer *trainer) {
 }
 
 braid_status braid_trainer_keep_all(braid_trainer *trainer) {
-  int64_t done = braid_trainer_steps_done(trainer);
   if (!trainer->output || !braid_aside_suits(trainer)) return BRAID_OK;
-  if (trainer->looked_at != done) BRAID_TRY(braid_trainer_check_finite(trainer));
+  if (trainer->looked_at != braid_trainer_steps_done(trainer)) BRAID_TRY(braid_trainer_check_finite(trainer));
   braid_trainer_note_failure(trainer, braid_aside_end(trainer), kNotWrittenAside);
   braid_trainer_note_failure(trainer, braid_trainer_save(trainer), kNotWritten);
-  trainer->model_owed |= trainer->savable && trainer->model_steps != done;
   braid_trainer_write_model(trainer);
   return BRAID_OK;
 }
