@@ -7,7 +7,8 @@
  *   FAKE_CUDA_NO_UPDATE=1  of graphs                 FAKE_CUDA_NO_CAPTURE=1  of graphs
  *
  * After a failure for good every call that wants a context gives the same code. fake_cuda_hold stops all streams:
- * what is enqueued from then on is done by fake_cuda_go, and memory is not freed before.
+ * what is enqueued from then on is done by fake_cuda_go, and memory is not freed before. fake_cuda_host_calls: how
+ * often streams were given functions of the host.
  *
  * WITHOUT_FUNCTIONS: a library that has none of the driver's. EMULATE: one whose kernels compute, on the host. */
 #ifndef WITHOUT_FUNCTIONS
@@ -359,8 +360,13 @@ EXPORT braid_cuda_result cuStreamWaitEvent(braid_cuda_stream stream, braid_cuda_
   (void)stream, (void)event, (void)flags;
   return broken;
 }
+static long host_calls;
+EXPORT long fake_cuda_host_calls(void) {
+  return __atomic_load_n(&host_calls, __ATOMIC_ACQUIRE);
+}
 EXPORT braid_cuda_result cuLaunchHostFunc(braid_cuda_stream stream, braid_cuda_host_call call, void *context) {
   NEED_CONTEXT;
+  __atomic_add_fetch(&host_calls, 1, __ATOMIC_ACQ_REL);
   return take_step(stream, &(step){.call = call, .to = context});
 }
 EXPORT braid_cuda_result cuEventCreate(braid_cuda_event_handle *event, unsigned flags) {

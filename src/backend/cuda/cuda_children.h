@@ -33,14 +33,17 @@ static inline void *preload(const char *name) {
   return dlopen(path, RTLD_NOW | RTLD_LOCAL);
 }
 
-/* Of the library that passes for the driver: streams stop, and go on. */
+/* Of the library that passes for the driver: streams stop, and go on; how often they were given functions of the host.
+ */
 static void (*hold_streams)(void);
 static void (*go_on)(void);
+static long (*host_calls)(void);
 
 static inline bool preload_driver(const char *name) {
   void *library = preload(name);
   if (library && braid_library_find(library, "fake_cuda_hold", &hold_streams, sizeof hold_streams))
-    return braid_library_find(library, "fake_cuda_go", &go_on, sizeof go_on);
+    return braid_library_find(library, "fake_cuda_go", &go_on, sizeof go_on) &&
+           braid_library_find(library, "fake_cuda_host_calls", &host_calls, sizeof host_calls);
   return library != NULL;
 }
 
