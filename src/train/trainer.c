@@ -188,11 +188,21 @@ static void trainer_init(braid_trainer *trainer, const braid_allocator *allocato
   if (rank) trainer->options.out_directory = trainer->options.ledger = trainer->options.trace = NULL;
 }
 
+/* The end of the first epoch does not wait for memory, which takes longer to get and to pin than to copy to. */
+static braid_status make_state_copy(braid_trainer *trainer) {
+  if (!trainer->slice.group && !braid_aside_suits(trainer)) return BRAID_OK;
+  braid_status status = braid_state_copy_take(trainer);
+  if (status != BRAID_NO_MEMORY) return status;
+  braid_clear_detail();
+  return BRAID_OK;
+}
+
 /* Once all processes are there. */
 static braid_status trainer_begin(braid_trainer *trainer) {
   BRAID_TRY(braid_peers_check(trainer));
   BRAID_TRY(braid_peers_status(trainer, begin_output(trainer)));
-  return braid_peers_state(trainer);
+  BRAID_TRY(braid_peers_state(trainer));
+  return braid_peers_status(trainer, make_state_copy(trainer));
 }
 
 braid_status braid_trainer_create(const braid_graph *model, braid_dataset *train, braid_dataset *test,

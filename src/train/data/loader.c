@@ -179,6 +179,11 @@ static void note_failed_row(slot *s, braid_status status, int64_t row) {
   snprintf(s->detail, sizeof s->detail, "%s", braid_error_detail());
 }
 
+/* The slot of the batch that the consumer still reads is not free. */
+static bool has_rows(const braid_loader *loader) {
+  return loader->next_fill - (loader->next_take - loader->held) < loader->options.depth;
+}
+
 /* The next rows that are to be filled, of a slot that is free. */
 static slot *take_rows(braid_loader *loader, int64_t *number, int64_t *row, int64_t *count) {
   int64_t some = loader->rows / ((int64_t)loader->options.threads * kTurns), left = loader->rows - loader->next_row;
@@ -200,12 +205,11 @@ static void *work(void *context) {
   pthread_mutex_lock(&loader->lock);
   float *scratch = loader->scratch[loader->thread_ids++];
   for (;;) {
-    /* the slot of the batch that the consumer still reads is not free */
-    while (!loader->stopping && loader->next_fill - (loader->next_take - loader->held) >= loader->options.depth)
-      pthread_cond_wait(&loader->freed, &loader->lock);
+    while (!loader->stopping && !has_rows(loader)) pthread_cond_wait(&loader->freed, &loader->lock);
     if (loader->stopping) break;
     int64_t number, row, count;
     slot *s = take_rows(loader, &number, &row, &count);
+    if (has_rows(loader)) pthread_cond_signal(&loader->freed); /* threads wake each other: the consumer wakes one */
     if (row < s->failed_row) {
       pthread_mutex_unlock(&loader->lock);
       int64_t reached = row;
@@ -219,7 +223,7 @@ static void *work(void *context) {
     complete_batch(loader, s, number);
     pthread_mutex_lock(&loader->lock);
     s->number = number;
-    pthread_cond_broadcast(&loader->filled);
+    pthread_cond_signal(&loader->filled);
   }
   pthread_mutex_unlock(&loader->lock);
   return NULL;
@@ -364,7 +368,7 @@ braid_status braid_loader_next(braid_loader *loader, braid_batch *batch) {
   pthread_mutex_lock(&loader->lock);
   int64_t number = loader->next_take++;
   loader->held = true;
-  pthread_cond_broadcast(&loader->freed); /* the batch before is given back */
+  pthread_cond_signal(&loader->freed); /* the batch before is given back */
   slot *s = &loader->slots[number % loader->options.depth];
   while (s->number != number) pthread_cond_wait(&loader->filled, &loader->lock);
   pthread_mutex_unlock(&loader->lock);
