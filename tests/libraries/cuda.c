@@ -8,7 +8,8 @@
  *
  * After a failure for good every call that wants a context gives the same code. fake_cuda_hold stops all streams:
  * what is enqueued from then on is done by fake_cuda_go, and memory is not freed before. fake_cuda_launches counts
- * those of kernels, for the library that passes for CUPTI.
+ * those of kernels, for the library that passes for CUPTI; fake_cuda_host_calls, how often streams were given functions
+ * of the host.
  *
  * WITHOUT_FUNCTIONS: a library that has none of the driver's. EMULATE: one whose kernels compute, on the host. */
 #ifndef WITHOUT_FUNCTIONS
