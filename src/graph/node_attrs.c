@@ -17,6 +17,8 @@ static const struct own_attrs {
     {"AdamUpdate", NULL, "beta1 beta2 decoupled epsilon weight_decay"},
     {"AllReduce", NULL, "reduction"},
     {"AveragePoolGrad", "AveragePool", "input_shape"},
+    {"BatchNormalizationRelu", "BatchNormalization", ""},
+    {"BatchNormalizationReluGrad", "BatchNormalization", ""},
     {"BiasGrad", NULL, ""},
     {"Constant", NULL, "value"}, /* the importer makes one of the others */
     {"ConvGradFilter", "Conv", ""},
