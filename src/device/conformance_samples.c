@@ -573,6 +573,21 @@ static const braid_sample kSamples[] = {
     {"IntegerBatchNormalizationGrad",
      "n+1,c@int8<127 .@int32<9 n+1,c@int8<127 c@int16<32767 +c@int32<16384 +c@int32<24", "bits=8 parameter_bits=16", 7,
      false, false},
+    {"BatchNormalizationRelu", "n,c,h,w c c c +c", "training_mode=1 momentum=0.8", 5, false, false},
+    {"BatchNormalizationRelu", "n,8c,h+2,w@bfloat16 8c@float32 8c@float32 8c@float32 +8c@float32", "training_mode=1", 5,
+     false, false},
+    {"BatchNormalizationRelu", "n,c,h+2,w@float16 c@float32 c@float32 c@float32 +c@float32", "training_mode=1", 3,
+     false, false},
+    {"BatchNormalizationRelu", "n,16c+3,h+5,w 16c+3 16c+3 16c+3 +16c+3", "training_mode=1", 5, false, false},
+    {"BatchNormalizationReluGrad", "n,c,h,w n,c,h,w c c +c c", "training_mode=1", 3, false, false},
+    {"BatchNormalizationReluGrad", "n,16c+3,h+5,w n,16c+3,h+5,w 16c+3 16c+3 +16c+3 16c+3", "training_mode=1", 3, false,
+     false},
+    {"BatchNormalizationReluGrad",
+     "n,8c,h+2,w@bfloat16 n,8c,h+2,w@bfloat16 8c@float32 8c@float32 +8c@float32 8c@float32", "training_mode=1", 3,
+     false, false},
+    {"BatchNormalizationReluGrad",
+     "n,8c,h+9,w+9@float16 n,8c,h+9,w+9@float16 8c@float32 8c@float32 +8c@float32 8c@float32", "training_mode=1", 3,
+     false, false},
 };
 
 const braid_sample *braid_samples(size_t *count) {

@@ -19,6 +19,8 @@ static const struct own_attrs {
     {"AddReluGrad", NULL, ""},
     {"AllReduce", NULL, "reduction"},
     {"AveragePoolGrad", "AveragePool", "input_shape"},
+    {"BatchNormalizationRelu", "BatchNormalization", ""},
+    {"BatchNormalizationReluGrad", "BatchNormalization", ""},
     {"BiasGrad", NULL, ""},
     {"Constant", NULL, "value"}, /* the importer makes one of the others */
     {"ConvGradFilter", "Conv", ""},
