@@ -271,8 +271,8 @@ static braid_status find_norm_gradient(finder *f, braid_node_id id) {
   braid_fusion set = {.nodes = {braid_rewrite_index(r, gradient), id},
                       .node_count = 2,
                       .op = "BatchNormalizationReluGrad",
-                      .attrs = node->attrs,
-                      .source = id};
+                      .attrs = norm->attrs, /* as the gradient's, whose list goes with the node that is rewritten */
+                      .source = -1};
   memcpy(set.inputs, node->inputs, node->input_count * sizeof *node->inputs);
   set.inputs[0] = gradient->inputs[0];
   set.inputs[node->input_count] = norm->inputs[2];
