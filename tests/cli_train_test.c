@@ -124,6 +124,7 @@ static void test_other_settings(void **state) {
       {DATA, DATA "--label-smoothing 0.1", "label smoothing was 0, is 0.1"},
       {DATA, DATA "--schedule one-cycle", "schedule was cosine, is one-cycle"},
       {DATA, DATA "--warmup 2", "warm-up steps was 0, is 2"},
+      {DATA, DATA "--schedule linear", "schedule was cosine, is linear"},
       {DATA "--optimizer adam", DATA "--optimizer adamw", "optimizer was adam, is adamw"},
       {DATA "--optimizer adam", DATA "--optimizer adam --beta2 0.99", "beta2 was 0.999, is 0.99"},
       {DATA "--optimizer adam", DATA "--optimizer adam --epsilon 1e-6", "epsilon was 1e-08, is 1e-06"},

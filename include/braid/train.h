@@ -11,7 +11,14 @@ typedef enum braid_optimizer {
   BRAID_ADAMW,
   BRAID_WAGE /* BRAID_INT8 alone: steps of a size relative to the largest gradient, without momentum */
 } braid_optimizer;
-typedef enum braid_schedule { BRAID_CONSTANT, BRAID_STEP, BRAID_COSINE, BRAID_ONE_CYCLE, BRAID_PLATEAU } braid_schedule;
+typedef enum braid_schedule {
+  BRAID_CONSTANT,
+  BRAID_STEP,
+  BRAID_COSINE,
+  BRAID_ONE_CYCLE,
+  BRAID_PLATEAU,
+  BRAID_LINEAR /* down to 0 after the last step; with warm-up steps a triangle */
+} braid_schedule;
 /* Of the targets that are classes, labels or numbers (braid_target_kind). */
 typedef enum braid_loss {
   BRAID_CROSS_ENTROPY,        /* classes */
@@ -99,6 +106,8 @@ typedef struct braid_train_options {
                          that is goes on with `resume`, from the checkpoint's step. NULL: none */
   const char *ledger_model; /* where the model is, for whoever audits the ledger; NULL: not said */
   int64_t keep_checkpoints; /* how many stay, the newest; 0: all */
+  int64_t steps; /* training ends after so many, instead of `epochs`: with its last epoch where that has fewer than the
+                    others. 0: after `epochs`. Not in BRAID_INT8, whose schedules count epochs */
 } braid_train_options;
 /* Sets the defaults: batch 128, 10 epochs, SGD with momentum 0.9, weight decay 5e-4, learning rate 0.05 with cosine
  * schedule, cross entropy. */

@@ -66,6 +66,7 @@ static const char *check_integers(const braid_train_options *o) {
   if (o->class_weights || o->balance_classes || o->label_smoothing > 0)
     return "in integers there are no class weights and no label smoothing";
   if (o->loss == BRAID_OUTPUT_LOSS) return "in integers no output of the model is the loss";
+  if (o->steps) return "in integers training ends with an epoch, since its schedules count them";
   for (size_t i = 0; i < o->group_count; i++)
     if (!isnan(o->groups[i].weight_decay)) return "in integers a group has no weight decay of its own";
   return NULL;
@@ -77,6 +78,8 @@ braid_status braid_train_options_check(const braid_train_options *o) {
     wrong = "the batch must be at least 1";
   else if (o->epochs < 1)
     wrong = "epochs must be at least 1";
+  else if (o->steps < 0)
+    wrong = "the number of steps must be at least 0";
   else if (!(o->learning_rate > 0) || !isfinite(o->learning_rate))
     wrong = "the learning rate must be above 0";
   else if (o->precision != BRAID_INT8 && !within(o->momentum, 0, 1))

@@ -247,7 +247,7 @@ static void add_weights(const char *what, const double *weights, size_t count, b
 }
 
 static void add_schedule(const braid_train_options *o, braid_text *out) {
-  static const char *const kSchedules[] = {"constant", "step", "cosine", "one-cycle", "plateau"};
+  static const char *const kSchedules[] = {"constant", "step", "cosine", "one-cycle", "plateau", "linear"};
   add_text(out, "schedule", o->optimizer == BRAID_WAGE ? "wage" : kSchedules[o->schedule]);
   if (o->schedule == BRAID_STEP) {
     add_integer(out, "epochs between drops", o->step_epochs);
@@ -300,6 +300,7 @@ braid_status braid_settings_write(const braid_trainer *trainer, braid_text *out)
   BRAID_TRY(add_data(trainer->train, out));
   add_integer(out, "batch", o->batch);
   add_integer(out, kEpochs, o->epochs);
+  if (o->steps) add_integer(out, "number of steps", o->steps);
   braid_text_printf(out, "seed: %" PRIu64 "\n", o->seed);
   add_text(out, "loss", braid_loss_name(o->loss));
   if (o->loss == BRAID_OUTPUT_LOSS) add_text(out, "output that is the loss", loss_name(trainer));

@@ -41,12 +41,13 @@ class ParameterGroup:
 @dataclass
 class TrainOptions:
     """What braid_train_options has; None is the library's default. Names are those of the command: optimizer "sgd",
-    "adam", "adamw", "wage"; schedule "constant", "step", "cosine", "one-cycle", "plateau"; loss "cross-entropy",
+    "adam", "adamw", "wage"; schedule "constant", "step", "cosine", "one-cycle", "plateau", "linear"; loss "cross-entropy",
     "squared-error", "binary-cross-entropy", "absolute-error", "huber", "output-loss", "squared-hinge" (None: what is
     usual for the targets); precision "float32", "int8", "tf32", "bfloat16", "float16"; monitor "loss", "accuracy". docs/training.md explains each."""
 
     batch: int | None = None
     epochs: int | None = None
+    steps: int | None = None
     seed: int | None = None
     optimizer: str | None = None
     learning_rate: float | None = None
