@@ -252,11 +252,19 @@ static braid_status find_rate(train_options *o, const braid_graph *model, braid_
   return status;
 }
 
+static braid_status check_untested(const train_options *o, const braid_dataset *data) {
+  if (!braid_dataset_get_info(data).views) return BRAID_OK;
+  return braid_fail(BRAID_INVALID_ARGUMENT, "--data %s: views is for testing, and has no effect with --no-test",
+                    o->data);
+}
+
 /* The default is the test split of the training data; npy has none. */
 static braid_status open_test(const train_options *o, const braid_dataset *data, braid_dataset **test) {
   if (!o->test && braid_dataset_get_info(data).one_part)
     return braid_fail(BRAID_INVALID_ARGUMENT, "--data %s has no test split: give one with --test, or use --no-test",
                       o->data);
+  if (o->test && braid_dataset_get_info(data).views)
+    return braid_fail(BRAID_INVALID_ARGUMENT, "--data %s: views is for testing, which --test is for", o->data);
   braid_status status = braid_dataset_open(NULL, o->test ? o->test : o->data, "test", test);
   if (status == BRAID_OK && o->test && braid_dataset_get_info(*test).augments)
     return braid_fail(BRAID_INVALID_ARGUMENT, "--test %s: augment is for training only", o->test);
@@ -275,7 +283,7 @@ static braid_status agree(train_options *o, braid_status status) {
 static braid_status train_on(train_options *o, const braid_graph *model, braid_dataset *data, bool *began) {
   braid_dataset *test = NULL;
   braid_trainer *trainer = NULL;
-  braid_status status = o->no_test ? BRAID_OK : open_test(o, data, &test);
+  braid_status status = o->no_test ? check_untested(o, data) : open_test(o, data, &test);
   bool tells = braid_group_rank(o->group) == 0;
   if (status == BRAID_OK && !o->train.out_directory && tells) status = choose_out(o);
   status = agree(o, status);

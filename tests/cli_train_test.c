@@ -159,6 +159,9 @@ static void test_other_settings(void **state) {
       {DATA, "--data builtin:glyphs,limit=64,augment=flip", "augmentation was none, is flip"},
       {"--data builtin:glyphs,limit=64,augment=crop", "--data builtin:glyphs,limit=64,augment=crop,pad=2",
        "pad was 4, is 2"},
+      {"--data builtin:glyphs,limit=64,augment=crop", "--data builtin:glyphs,limit=64,augment=crop,border=reflect",
+       "border was not set, is reflect"},
+      {DATA, "--data builtin:glyphs,limit=64,augment=alternating-flip", "augmentation was none, is alternating-flip"},
   };
   /* Cases of one base share its run, of which a refused one changes nothing. */
   enum { CASES = sizeof cases / sizeof *cases };

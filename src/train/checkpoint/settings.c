@@ -159,11 +159,9 @@ static void add_augmentation(const braid_spec *spec, braid_text *out) {
   const struct {
     const char *name;
     bool used;
-  } parts[] = {{"crop", spec->crop},
-               {"resized-crop", spec->resized_crop},
-               {"flip", spec->flip},
-               {"colour", spec->colour},
-               {"cutout", spec->cutout}};
+  } parts[] = {{"crop", spec->crop},     {"resized-crop", spec->resized_crop},
+               {"flip", spec->flip},     {"alternating-flip", spec->alternating_flip},
+               {"colour", spec->colour}, {"cutout", spec->cutout}};
   const char *between = "augmentation: ";
   for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
     if (!parts[i].used) continue;
@@ -172,6 +170,7 @@ static void add_augmentation(const braid_spec *spec, braid_text *out) {
   }
   braid_text_printf(out, "%s\n", between[0] == '+' ? "" : "augmentation: none");
   if (spec->crop) add_integer(out, "pad", spec->pad);
+  if (spec->crop && spec->reflect) add_text(out, "border", "reflect");
   if (spec->resized_crop) add_channels(out, "area of a crop", spec->area, 2);
   if (spec->colour) add_channels(out, "jitter of colours", spec->jitter, spec->jitter[3] > 0 ? 4 : 3);
   if (spec->cutout) add_integer(out, "side of a hole", spec->hole);
@@ -272,6 +271,9 @@ static braid_status add_test_data(const braid_trainer *trainer, braid_text *out)
       braid_text_printf(out, "%s%.*s: %.*s\n", kTest, s.name_length, s.name, s.value_length, s.value);
   if (lines.failed) status = BRAID_NO_MEMORY;
   braid_text_deinit(&lines);
+  const braid_spec *spec = braid_dataset_spec(trainer->test);
+  const char *views = spec->view_flipped && spec->view_shifted ? "flip+shift" : spec->view_flipped ? "flip" : "shift";
+  if (braid_dataset_get_info(trainer->test).views) braid_text_printf(out, "%sviews: %s\n", kTest, views);
   return status;
 }
 
