@@ -305,11 +305,13 @@ static braid_status train_on(train_options *o, const braid_graph *model, braid_d
 /* *began: training has started, so later failures are not errors of the arguments. */
 static braid_status train(train_options *o, const braid_graph *model, bool *began) {
   braid_dataset *data = NULL;
-  braid_graph *fitted = NULL, *standardized = NULL;
+  braid_graph *fitted = NULL, *whitened = NULL, *standardized = NULL;
   braid_status status = braid_dataset_open(NULL, o->data, "train", &data);
   if (status == BRAID_OK && !o->loss_given) o->train.loss = braid_loss_of(braid_dataset_get_info(data).target);
   if (status == BRAID_OK && o->replace_head) status = braid_replace_head(model, data, o->train.seed, &fitted);
   if (fitted) model = fitted;
+  if (status == BRAID_OK && o->whiten) status = braid_whiten_filters(model, data, &whitened);
+  if (whitened) model = whitened;
   if (status == BRAID_OK && braid_dataset_get_info(data).table && !o->raw_columns)
     status = braid_standardize_input(model, data, &standardized);
   if (standardized) model = standardized;
@@ -317,6 +319,7 @@ static braid_status train(train_options *o, const braid_graph *model, bool *bega
   if (status == BRAID_OK) status = o->find_rate ? find_rate(o, model, data, began) : train_on(o, model, data, began);
   if (data) braid_dataset_close(data);
   braid_graph_destroy(standardized);
+  braid_graph_destroy(whitened);
   braid_graph_destroy(fitted);
   if (o->made_out && !*began) rmdir(o->made_out); /* unless something is in it */
   return status;

@@ -77,6 +77,7 @@ enum {
   KEY_PATIENCE,
   KEY_LOG,
   KEY_HEAD,
+  KEY_WHITEN,
   KEY_WEIGHTS,
   KEY_FIND,
   KEY_RAW,
@@ -129,6 +130,11 @@ static const struct argp_option table[] = {
     {"batch", KEY_BATCH, "N", 0, "Samples per step (default 128)", 2},
     {"replace-head", KEY_HEAD, NULL, 0,
      "Fine-tuning: replace the last layer by one for the classes of --data, with random weights", 2},
+    {"whiten", KEY_WHITEN, NULL, 0,
+     "Begin with filters of the first convolution that whiten patches of --data, in place of the model's; --freeze "
+     "keeps "
+     "them",
+     2},
     {"no-standardize", KEY_RAW, NULL, 0,
      "Of csv: do not put (column - mean) / deviation, of the training part, at the model's start", 2},
     {"seed", KEY_SEED, "N", 0, "Seed of initial weights, order of samples and augmentation (default 1)", 2},
@@ -302,6 +308,7 @@ static void check_integers(struct argp_state *state, train_options *o) {
                  {KEY_WEIGHTS, "--class-weights", ""},
                  {KEY_POSITIVE, "--positive-weights", ""},
                  {KEY_MIXUP, "--mixup", ""},
+                 {KEY_WHITEN, "--whiten", ", whose first weights are of few bits"},
                  {KEY_FIND, "--find-lr", ""}};
   bool wage = o->train.optimizer == BRAID_WAGE;
   if (o->train.precision != BRAID_INT8) {
@@ -459,6 +466,9 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
     return 0;
   case KEY_HEAD:
     o->replace_head = true;
+    return 0;
+  case KEY_WHITEN:
+    o->whiten = true;
     return 0;
   case KEY_WEIGHTS:
     t->balance_classes = strcmp(argument, "balanced") == 0;

@@ -136,6 +136,13 @@ BRAID_API BRAID_MUST_CHECK braid_status braid_replace_head(const braid_graph *mo
 BRAID_API BRAID_MUST_CHECK braid_status braid_standardize_input(const braid_graph *model, braid_dataset *dataset,
                                                                 braid_graph **out);
 
+/* A copy of `model` whose first convolution whitens the data: its filters become the principal directions of patches of
+ * the data set's samples, without augmentation, in the order of falling variance, each followed by its opposite, and
+ * scaled so that over the data set its result has a variance of 1 (a little less where it hardly varies). Filters
+ * beyond twice the numbers of a patch stay. UNSUPPORTED if the samples are not read by one Conv of one group alone. */
+BRAID_API BRAID_MUST_CHECK braid_status braid_whiten_filters(const braid_graph *model, braid_dataset *dataset,
+                                                             braid_graph **out);
+
 typedef struct braid_train_progress {
   int64_t epoch, epochs, step, steps; /* step: number of steps done in this epoch */
   double loss, accuracy;              /* averages over the epoch so far; the accuracy as in braid_test_result */
