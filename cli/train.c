@@ -21,6 +21,7 @@ typedef struct watch {
   cli_progress progress;
   cli_json *json; /* one object per epoch */
   braid_train_progress last;
+  double first_step; /* seconds; programs for devices are built in it */
 } watch;
 
 static void print_epoch(const watch *w, const braid_train_progress *p) {
@@ -46,6 +47,7 @@ static void print_epoch(const watch *w, const braid_train_progress *p) {
 static bool on_step(void *context, const braid_train_progress *p) {
   watch *w = context;
   w->last = *p;
+  if (w->first_step == 0) w->first_step = p->seconds;
   if (p->epoch_done) {
     cli_progress_end(&w->progress);
     print_epoch(w, p);
@@ -66,6 +68,7 @@ static bool on_step(void *context, const braid_train_progress *p) {
       }
       cli_json_number(w->json, "learning_rate", p->learning_rate);
       cli_json_number(w->json, "measured_images_per_second", p->images_per_second);
+      cli_json_number(w->json, "measured_seconds", p->seconds);
       cli_json_close(w->json, '}');
     }
   } else if (p->tested) {
@@ -188,6 +191,7 @@ static braid_status run_trainer(const train_options *o, braid_trainer *trainer) 
   cli_json_close(&json, ']');
   if (o->steering.made) cli_steering_json(&json, o->steering.made, samples);
   cli_json_integer(&json, "best_epoch", w.last.best_epoch);
+  cli_json_number(&json, "measured_first_step_seconds", w.first_step);
   cli_json_string(&json, "out", o->train.out_directory);
   cli_json_end(&json);
   return status;

@@ -71,6 +71,7 @@ enum {
   KEY_CLIP_NORM,
   KEY_CLIP_VALUE,
   KEY_AVERAGE,
+  KEY_LOOKAHEAD,
   KEY_PLATEAU,
   KEY_MONITOR,
   KEY_BEST,
@@ -191,6 +192,10 @@ static const struct argp_option table[] = {
      "Test and save the exponential moving average of the parameters: D * average + (1 - D) * parameter after every "
      "step",
      3},
+    {"lookahead", KEY_LOOKAHEAD, "N[:A[..B]]", 0,
+     "After every N steps go back to the part A (default 0.5; from A to B during the run) of the way from where the "
+     "parameters were left so before; test and save these places",
+     3},
     {"beta1", KEY_BETA1, "X", 0, "Of adam and adamw (default 0.9)", 3},
     {"beta2", KEY_BETA2, "X", 0, "Of adam and adamw (default 0.999)", 3},
     {"epsilon", KEY_EPSILON, "X", 0, "Of adam and adamw (default 1e-8)", 3},
@@ -305,6 +310,7 @@ static void check_integers(struct argp_state *state, train_options *o) {
                  {KEY_CLIP_NORM, "--clip-norm", ""},
                  {KEY_CLIP_VALUE, "--clip-value", ""},
                  {KEY_AVERAGE, "--average", ""},
+                 {KEY_LOOKAHEAD, "--lookahead", ""},
                  {KEY_WEIGHTS, "--class-weights", ""},
                  {KEY_POSITIVE, "--positive-weights", ""},
                  {KEY_MIXUP, "--mixup", ""},
@@ -376,6 +382,7 @@ static void check_effects(struct argp_state *state, const train_options *o) {
       {KEY_STEP_EPOCHS, !step, "--step-epochs", "without --schedule step"},
       {KEY_STEP_GAMMA, !step && !plateau, "--step-gamma", "without --schedule step or plateau"},
       {KEY_PLATEAU, !plateau, "--plateau-epochs", "without --schedule plateau"},
+      {KEY_AVERAGE, t->lookahead_steps > 0, "--average", "with --lookahead, whose places are tested and saved"},
       {KEY_TOKEN, !o->tenant, "--token", "without --tenant"},
       {KEY_MONITOR, !plateau && !t->patience && !t->keep_best, "--monitor",
        "without --best, --patience or --schedule plateau"},
@@ -466,6 +473,9 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
     return 0;
   case KEY_HEAD:
     o->replace_head = true;
+    return 0;
+  case KEY_LOOKAHEAD:
+    train_parse_lookahead(state, t, argument);
     return 0;
   case KEY_WHITEN:
     o->whiten = true;

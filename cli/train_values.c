@@ -77,3 +77,20 @@ void train_parse_bits(struct argp_state *state, braid_train_options *t, char *te
     text = next;
   }
 }
+
+static double parse_share(struct argp_state *state, const char *text) {
+  double share = cli_number(state, "--lookahead", text, 0, 1);
+  if (share <= 0) argp_error(state, "--lookahead: a share is above 0 and at most 1, not \"%s\"", text);
+  return share;
+}
+
+void train_parse_lookahead(struct argp_state *state, braid_train_options *t, char *text) {
+  char *share = strchr(text, ':'), *end = share ? strstr(share, "..") : NULL;
+  if (end) *end = 0;
+  if (share) {
+    *share++ = 0;
+    t->lookahead_share = t->lookahead_end = parse_share(state, share);
+  }
+  if (end) t->lookahead_end = parse_share(state, end + 2);
+  t->lookahead_steps = cli_integer(state, "--lookahead", text, 1, INT64_MAX);
+}

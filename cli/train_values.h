@@ -11,6 +11,8 @@ void train_parse_group(struct argp_state *state, train_options *o, char *text);
 size_t train_parse_weights(struct argp_state *state, const char *option, char *text, double out[TRAIN_MOST_CLASSES]);
 /* MIN..MAX. */
 void train_parse_range(struct argp_state *state, char *text, braid_rate_options *out);
+/* N[:A[..B]]. */
+void train_parse_lookahead(struct argp_state *state, braid_train_options *t, char *text);
 /* W,A,G,E. */
 void train_parse_bits(struct argp_state *state, braid_train_options *t, char *text);
 #endif

@@ -108,6 +108,11 @@ typedef struct braid_train_options {
   int64_t keep_checkpoints; /* how many stay, the newest; 0: all */
   int64_t steps; /* training ends after so many, instead of `epochs`: with its last epoch where that has fewer than the
                     others. 0: after `epochs`. Not in BRAID_INT8, whose schedules count epochs */
+  int64_t lookahead_steps; /* Lookahead (Zhang et al., 2019): after so many steps the parameters go back to the part
+                              lookahead_share of the way from where they last did, and these places are evaluated and
+                              saved. 0: none */
+  double lookahead_share;  /* in (0, 1] */
+  double lookahead_end;    /* the share at the end, in (0, 1]; it goes there by the cube of the steps done over all */
 } braid_train_options;
 /* Sets the defaults: batch 128, 10 epochs, SGD with momentum 0.9, weight decay 5e-4, learning rate 0.05 with cosine
  * schedule, cross entropy. */
@@ -154,6 +159,7 @@ typedef struct braid_train_progress {
   int64_t tested, to_test;              /* samples, while the evaluation at the end of an epoch runs; else 0 */
   const struct braid_test_result *test; /* all that the test measured, until the callback returns; NULL unless
                                            epoch_done and there is a test set */
+  double seconds; /* of all steps of this run so far, with waiting for their samples; without tests and files */
 } braid_train_progress;
 /* Called after every step, during evaluation, and after every epoch. If it returns false, the trainer writes a
  * checkpoint and returns CANCELLED; of several processes all do, one step later. */

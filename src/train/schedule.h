@@ -10,4 +10,11 @@
  * done before, which the plateau schedule goes by. */
 double braid_learning_rate(const braid_train_options *options, const braid_record *record, int64_t step,
                            int64_t steps_per_epoch);
+/* How far the kept parameters go towards those after update `update` (1-based) of `total`: an average after each, those
+ * of a lookahead after some, 0 in between. */
+double braid_kept_weight(const braid_train_options *options, int64_t update, int64_t total);
+/* Whether there are such parameters, which are then evaluated and saved. */
+static inline bool braid_keeps_parameters(const braid_train_options *options) {
+  return options->average_decay > 0 || options->lookahead_steps > 0;
+}
 #endif

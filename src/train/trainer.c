@@ -457,6 +457,7 @@ static braid_train_progress progress_of(const braid_trainer *trainer, double rat
       .accuracy = accuracy_of(trainer->correct, trainer->seen),
       .learning_rate = rate,
       .images_per_second = per_step > 0 ? (double)(trainer->options.batch * trainer->options.accumulate) / per_step : 0,
+      .seconds = seconds,
       .seconds_left = per_step * (double)left,
       .test_loss = NAN,
       .test_accuracy = NAN,
@@ -572,7 +573,7 @@ braid_status braid_trainer_model(braid_trainer *trainer, braid_graph **out) {
     if (status != BRAID_OK) break;
     braid_tensor_release(value->tensor);
     value->tensor = tensor;
-    braid_value_id average = trainer->options.average_decay > 0 && kind == BRAID_VALUE_PARAMETER
+    braid_value_id average = braid_keeps_parameters(&trainer->options) && kind == BRAID_VALUE_PARAMETER
                                  ? braid_step_average(trainer->step, value->name)
                                  : -1;
     const char *name = average < 0 ? value->name : trainer->step->values[average].name;

@@ -74,6 +74,7 @@ static void test_steps(void **state) {
   braid_train_options options = options_of("steps");
   options.schedule = BRAID_LINEAR;
   options.steps = kSteps;
+  options.lookahead_steps = 3;
   uint64_t bits = train(options, &never, BRAID_OK);
   assert_int_equal(never.seen, kCalls);
   assert_int_equal(never.last.epoch, 2);
@@ -91,6 +92,7 @@ static void test_steps(void **state) {
     options = options_of(name);
     options.schedule = BRAID_LINEAR;
     options.steps = kSteps;
+    options.lookahead_steps = 3;
     options.resume = true;
     train(options, &here, BRAID_CANCELLED);
     assert_true(train(options, &rest, BRAID_OK) == bits);
@@ -101,6 +103,7 @@ static void test_steps(void **state) {
   braid_train_options other = options_of("steps");
   other.schedule = BRAID_LINEAR;
   other.steps = kSteps + 1;
+  other.lookahead_steps = 3;
   other.resume = true;
   braid_graph *graph = network();
   braid_dataset *data = glyphs("train");

@@ -10,6 +10,7 @@
 #include "train/ledger/recorder.h"
 #include "train/ledger/writer.h"
 #include "train/parallel/peers.h"
+#include "train/schedule.h"
 #include "train/trainer.h"
 
 static int64_t count_classes(const float *scores, const int32_t *labels, int64_t batch, int classes) {
@@ -95,7 +96,7 @@ static braid_status run_part(braid_trainer *trainer, int64_t part, double rate) 
                       o->optimizer == BRAID_WAGE ? -8 : -16, rate);
   do BRAID_TRY(next_batch(trainer, &batch));
   while (batch.epoch != trainer->epoch);
-  int64_t update = braid_trainer_steps_done(trainer) + 1;
+  int64_t update = braid_trainer_steps_done(trainer) + 1, total = braid_trainer_total_steps(trainer);
   bool last = part + 1 == o->accumulate;
   braid_step_numbers numbers = {.rate = (float)rate,
                                 .rate_exponent = ilogb(rate),
@@ -105,9 +106,7 @@ static braid_status run_part(braid_trainer *trainer, int64_t part, double rate) 
                                 .last = last,
                                 .mix = batch.mix,
                                 .mixed_targets = batch.mixed_targets,
-                                .average = !last         ? 0
-                                           : update == 1 ? 1
-                                                         : (float)(1 - o->average_decay)};
+                                .average = last ? (float)braid_kept_weight(o, update, total) : 0};
   const void *inputs[BRAID_STEP_MOST_INPUTS] = {batch.images, batch.targets};
   braid_step_bind(o, &numbers, inputs);
   float loss;

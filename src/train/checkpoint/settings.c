@@ -235,6 +235,10 @@ static void add_update(const braid_train_options *o, braid_text *out) {
   if (o->clip_value > 0) add_number(out, "limit of a gradient's elements", o->clip_value);
   if (o->clip_norm > 0) add_number(out, "limit of the gradients' norm", o->clip_norm);
   if (o->average_decay > 0) add_number(out, "decay of the average", o->average_decay);
+  if (!o->lookahead_steps) return;
+  add_integer(out, "steps of a lookahead", o->lookahead_steps);
+  add_number(out, "share of a lookahead", o->lookahead_share);
+  add_number(out, "share of a lookahead at the end", o->lookahead_end);
 }
 
 static void add_weights(const char *what, const double *weights, size_t count, braid_text *out) {

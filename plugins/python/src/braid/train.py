@@ -77,6 +77,9 @@ class TrainOptions:
     clip_value: float | None = None
     clip_norm: float | None = None
     average_decay: float | None = None
+    lookahead_steps: int | None = None
+    lookahead_share: float | None = None
+    lookahead_end: float | None = None
     monitor: str | None = None
     patience: int | None = None
     keep_best: bool | None = None
