@@ -199,7 +199,7 @@ static void test_recipes_refused(void **state) {
       {DATA "--lookahead 5 --average 0.9", "--average has no effect with --lookahead"},
       {DATA "--lookahead 5:0", "a share is above 0 and at most 1, not \"0\""},
       {DATA "--lookahead 5:1..2", "--lookahead"},
-      {DATA "--lookahead 0", "--lookahead: a whole number from 1"},
+      {DATA "--lookahead 0", "--lookahead: a whole number of at least 1"},
       {"--data builtin:glyphs,views=flip", "views is for testing, and has no effect with --no-test"},
       {"--data builtin:glyphs,views=turn", "flip, shift, or flip+shift is"},
       {"--data builtin:glyphs,border=reflect", "border= is of augment=crop and has no effect without it"},
