@@ -195,6 +195,7 @@ class Progress:
     tested: int
     to_test: int
     test: TestResult | None
+    seconds: float
 
 
 @dataclass(frozen=True)
@@ -287,7 +288,7 @@ def _progress(now: Any) -> Progress:
     return Progress(now.epoch, now.epochs, now.step, now.steps, now.loss, now.accuracy, now.learning_rate,
                     now.images_per_second, now.seconds_left, now.epoch_done, _number(now.test_loss),
                     _number(now.test_accuracy), now.best_epoch, now.ends_early, now.tested, now.to_test,
-                    _test_result(now.test.contents) if now.test else None)
+                    _test_result(now.test.contents) if now.test else None, now.seconds)
 
 
 # --- Ctrl-C -----------------------------------------------------------------------------------------------------------
@@ -486,6 +487,15 @@ def standardize_input(model: ModelSource, data: Dataset) -> Graph:
     graph, held, pointer = as_graph(model), data._held(), out()
     with graph._use() as forward:
         status = ready().braid_standardize_input(forward, held.pointer, ctypes.byref(pointer))
+        data._check(status)
+        return Graph._from(pointer, graph._held().keeps)
+
+
+def whiten_filters(model: ModelSource, data: Dataset) -> Graph:
+    """A copy whose first convolution has filters that whiten patches of the data set's samples."""
+    graph, held, pointer = as_graph(model), data._held(), out()
+    with graph._use() as forward:
+        status = ready().braid_whiten_filters(forward, held.pointer, ctypes.byref(pointer))
         data._check(status)
         return Graph._from(pointer, graph._held().keeps)
 
