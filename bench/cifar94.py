@@ -119,8 +119,9 @@ def accuracy(args, model, views):
 
 def run_ours(args, seed, folder):
     """Seconds, seconds by the clock, joules, accuracy over six views and over one."""
-    network, out = os.path.join(folder, "network.onnx"), os.path.join(folder, f"run-{seed}")
-    write_network(network, seed, args.widths)
+    network, out = args.network or os.path.join(folder, "network.onnx"), os.path.join(folder, f"run-{seed}")
+    if not args.network:
+        write_network(network, seed, args.widths)
     samples = args.limit or 50000
     per_epoch = samples // args.batch
     steps = args.steps or math.ceil(round(per_epoch * EPOCHS, 6))
@@ -198,6 +199,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", nargs="?", help="folder of data_batch_1.bin ... and test_batch.bin")
     parser.add_argument("--write", metavar="FILE", help="only write the network")
+    parser.add_argument("--network", metavar="FILE", type=os.path.abspath,
+                        help="what --write wrote, for all runs, where this Python has no onnx")
     parser.add_argument("--seed", type=int, default=1, help="of the first run")
     parser.add_argument("--braid", default="build/braid")
     parser.add_argument("--device", default="cuda0")
