@@ -8,7 +8,8 @@ conformance: `braid devices --check`, case by case, several processes side by si
 compiling kernels. tests: the programs of BUILD/tests that judge kernels, networks and gradients, on the device, and
 training in 8-bit integers there and on the CPU, the same hashes. int8: each product of bytes of a step of the VGG-like
 network, what puts its operands in order too, beside the bare product of matrices of that size by cuBLASLt. step, inference: times and joules beside PyTorch in the
-same run (where this Python has it); joules are those of the card's counter, read before and after, divided by the runs.
+same run (where this Python has it), whose data lies on the card, and once more with copies from pinned memory, as
+ours have; joules are those of the card's counter, read before and after, divided by the runs.
 Failures are listed, and the exit status is 1."""
 import argparse
 import concurrent.futures
@@ -185,7 +186,7 @@ def step_of(batch, mode):
             loss = nn.functional.cross_entropy(net(x), y)
         loss.backward()
         optimizer.step()
-    return step
+    return step, (x, y)
 
 def net_of(name, batch, mode):
     net, x = getattr(torchvision.models, name)().cuda().eval(), torch.randn(batch, 3, 224, 224, device="cuda")
@@ -195,9 +196,10 @@ def net_of(name, batch, mode):
     def forward():
         with torch.no_grad():
             net(x)
-    return forward
+    return forward, (x,)
 
-def measure(work):
+# With `copies` each run's inputs come from pinned memory of the host, as ours do.
+def measure(work, inputs):
     side = torch.cuda.Stream()
     with torch.cuda.stream(side):
         for _ in range(8): work()
@@ -206,19 +208,28 @@ def measure(work):
     with torch.cuda.graph(graph): work()
     for _ in range(10): graph.replay()
     torch.cuda.synchronize()
-    before, times, end = energy(), [], time.perf_counter() + 1.5
-    while time.perf_counter() < end or len(times) < 20:
-        start = time.perf_counter()
-        graph.replay()
-        torch.cuda.synchronize()
-        times.append(time.perf_counter() - start)
-    return {"ms": sorted(times)[len(times) // 2] * 1e3, "J": (energy() - before) / len(times)}
+    host = [x.cpu().contiguous(memory_format=torch.channels_last if x.dim() == 4 and x.is_contiguous(
+        memory_format=torch.channels_last) else torch.contiguous_format).pin_memory() for x in inputs]
+    def timed(seconds, copies):
+        times, end = [], time.perf_counter() + seconds
+        while time.perf_counter() < end or len(times) < 20:
+            start = time.perf_counter()
+            if copies:
+                for x, h in zip(inputs, host): x.copy_(h, non_blocking=True)
+            graph.replay()
+            torch.cuda.synchronize()
+            times.append(time.perf_counter() - start)
+        return times
+    copied, before = timed(0.5, True), energy()
+    times = timed(1.5, False)
+    return {"ms": sorted(times)[len(times) // 2] * 1e3, "J": (energy() - before) / len(times),
+            "with_copies_ms": sorted(copied)[len(copied) // 2] * 1e3}
 
 torch.backends.cudnn.benchmark = True
 for name, batch, mode in json.loads(sys.argv[1]):
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = mode != "float32"
     try:
-        result = measure(step_of(batch, mode) if name == "step" else net_of(name, batch, mode))
+        result = measure(*(step_of(batch, mode) if name == "step" else net_of(name, batch, mode)))
     except Exception as wrong:
         result = {"failed": repr(wrong)[:200]}
     print(json.dumps([name, batch, mode, result]), flush=True)
@@ -295,7 +306,8 @@ def int8(args, rows, meter):
 def add_row(rows, work, name, result):
     row, why = result
     rows.append((work, name, row, why))
-    say(f"  {work:34} {name:28} " + (f"{row['ms']:9.3f} ms {row['J']:9.3f} J" if row else "none: " + why[-300:]))
+    copies = f" {row['with_copies_ms']:9.3f} ms with copies" if row and "with_copies_ms" in row else ""
+    say(f"  {work:34} {name:28} " + (f"{row['ms']:9.3f} ms {row['J']:9.3f} J" if row else "none: " + why[-300:]) + copies)
 
 
 def step(args, rows, meter):

@@ -176,7 +176,9 @@ static const struct argp_option table[] = {
     {"momentum", KEY_MOMENTUM, "X", 0, "Momentum of sgd (default 0.9; with --precision int8 sgd has 15/16)", 3},
     {"nesterov", KEY_NESTEROV, NULL, 0, "Nesterov's momentum", 3},
     {"weight-decay", KEY_DECAY, "X", 0,
-     "Default 0.0005; with --precision int8 and sgd the nearest power of two from 2^-30 to 1/2, or 0", 3},
+     "Default 0.0005; with --precision int8 and sgd the nearest power of two from 2^-30 to 1/2, or 0 (default "
+     "2^-13, 0.000122)",
+     3},
     {"no-bias-decay", KEY_NO_BIAS_DECAY, NULL, 0,
      "No weight decay for biases and for scales and shifts of normalizations", 3},
     {"group", KEY_GROUP, "PATTERN:KEY=X[,KEY=X]", 0,
@@ -341,6 +343,7 @@ static void check_integers(struct argp_state *state, train_options *o) {
   if (o->train.ledger && o->replace_head)
     argp_error(state, "--ledger is of a model that an audit reads as it is; --replace-head changes it");
   if (!is_given(o, KEY_LR)) o->train.learning_rate = wage ? 8 : 0.125;
+  if (!is_given(o, KEY_DECAY)) o->train.weight_decay = 0x1p-13;
   o->train.ledger_model = o->source.path;
   size_t length = strlen(o->source.path ? o->source.path : "");
   o->train.draw_weights = length > 4 && strcmp(o->source.path + length - 4, ".cfg") == 0 && !o->source.options.weights;

@@ -62,6 +62,51 @@ static void test_known(void **state) {
                               "'a device of known watts' AND date LIKE '20__-__-__T__:__:__Z'") == 6);
 }
 
+/* What a device counts is its instructions per cycle and its bandwidth, in the database, in JSON and for forecasts;
+ * what it cannot count is said. */
+static void test_counters(void **state) {
+  (void)state;
+#define COUNTED "profile --db $/counted.db " METERED "--ops Relu,Add --sizes small --seconds 0.05 --again "
+  set_meter("stuck=1,sensor=0,counters=1");
+  outcome o = run_quietly(COUNTED "--show --json");
+  expect_text(o.out, "\"instructions_per_cycle\":1.5");
+  expect_text(o.out, "by the device's counters, as is the bandwidth");
+  discard(&o);
+  assert_true(ask("counted.db", "SELECT count(*) FROM entries WHERE instructions_per_cycle = 1.5 AND "
+                                "abs(bytes_per_second * seconds / 50000 - 1) < 1e-9") == 2);
+  set_meter("stuck=1,sensor=0,counters=2");
+  o = run_quietly(COUNTED "--show");
+  expect_text(o.out, "metered: instructions per cycle: metered may not count");
+  discard(&o);
+#define UNCOUNTED                                                                                                      \
+  "SELECT count(*) FROM entries WHERE instructions_per_cycle IS NULL AND why IS NULL AND "                             \
+  "abs(bytes_per_second * seconds / bytes - 1) < 1e-9 AND ipc_note = "
+  assert_true(ask("counted.db", UNCOUNTED "'metered may not count'") == 2);
+  set_meter("stuck=1,sensor=0,counters=3");
+  o = run_quietly(COUNTED);
+  discard(&o);
+  assert_true(ask("counted.db", UNCOUNTED "'somebody else counts'") == 1);
+  assert_true(ask("counted.db", "SELECT count(*) FROM entries WHERE instructions_per_cycle = 1.5") == 1);
+  set_meter("stuck=1,sensor=0,counters=4");
+  o = run_quietly(COUNTED);
+  discard(&o);
+  assert_true(ask("counted.db", UNCOUNTED "'the device''s counters counted nothing'") == 2);
+}
+
+/* Two runs to warm up, three that are timed, and then those that are counted, twice. */
+static void test_lost_while_counting(void **state) {
+  (void)state;
+  set_meter("stuck=1,sensor=0,counters=1,sleep_us=10000,kernels=6");
+  outcome o = run("profile --db $/gone.db " METERED "--ops Relu --sizes small --seconds 0.001");
+  assert_int_equal(o.code, 1);
+  expect_text(o.err, "somebody pulled the plug");
+  discard(&o);
+  assert_true(ask("gone.db", "SELECT count(*) FROM entries") == 0);
+  set_meter("stuck=1,sensor=0,counters=2,sleep_us=10000,kernels=6"); /* who does not count needs five */
+  o = run_quietly("profile --db $/gone.db " METERED "--ops Relu --sizes small --seconds 0.001");
+  discard(&o);
+}
+
 /* Only a counter, only a sensor, neither that moves. */
 static void test_sensors(void **state) {
   (void)state;
@@ -424,6 +469,8 @@ static void test_locked(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_known),
+      cmocka_unit_test(test_counters),
+      cmocka_unit_test(test_lost_while_counting),
       cmocka_unit_test(test_sensors),
       cmocka_unit_test(test_lying_counter),
       cmocka_unit_test(test_stalls),

@@ -281,6 +281,12 @@ typedef struct braid_device_info {
   char software[128], lacks[256];
 } braid_device_info;
 
+/* What a device's own counters counted. */
+typedef struct braid_counts {
+  double instructions, cycles; /* of all compute units, cycles while they had work: their ratio is one unit's rate */
+  double memory_bytes;         /* read from and written to the device's memory, behind its caches */
+} braid_counts;
+
 typedef struct braid_backend {
   uint32_t abi; /* BRAID_DEVICE_ABI; stays first */
   /* sizeof(braid_backend) when the backend was compiled. Entries are only added at the end; those that an older backend
@@ -397,6 +403,11 @@ typedef struct braid_backend {
   /* Whether its devices are named by their options and not listed by enumerate: the backend's own name opens device 0,
    * whatever its options say ("remote:HOST:PORT/NAME"). [no] */
   bool addressed;
+  /* Counts what the device does while `run` runs, which submits tasks and waits until they have ended. It is called
+   * several times where the hardware cannot count everything at once, and must do the same each time; its failure is
+   * returned. What others do on the device is counted, too. UNSUPPORTED: nothing can be counted here, the detail says
+   * why. Costs nothing before the first call. [nothing is counted] */
+  braid_status (*count)(void *device, braid_status (*run)(void *context), void *context, braid_counts *out);
 } braid_backend;
 
 /* --- registry ------------------------------------------------------------------------------------------------------

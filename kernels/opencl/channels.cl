@@ -5,6 +5,17 @@
 #define ZERO(lanes)                                                                                                    \
   for (int k = 0; k < 8; k++) lanes[k] = 0;
 
+/* RELU: there is one behind the normalization; see norm.cl. */
+#ifdef RELU
+#define RECTIFIED(y) ((y) < 0 ? 0 : (y))
+#define PASSED(d, y) ((y) <= 0 ? 0 : (d))
+#define GATE , IN(float) scale, IN(float) inverse, IN(float) bias
+#else
+#define RECTIFIED(y) (y)
+#define PASSED(d, y) (d)
+#define GATE
+#endif
+
 /* --- sums over rows -----------------------------------------------------------------------------------------------------
  * A group has LANES times eight channels and the rows of a slice, which its work-items take in turns. Kinds: MOMENTS, of
  * x less the channel's first element and of its square; GRADIENT, of v and of v * (x - center); else of v alone. Results:
@@ -26,7 +37,7 @@ void share_sum(float *mine, local float *parts, GLOBAL float *out, bool inside, 
 }
 
 KERNEL row_sums(IN(X) x, IN(X) v, IN(float) center, OUT(float) sums, OUT(float) more, index_t rows, index_t channels,
-                index_t slice) {
+                index_t slice GATE) {
   SHARED float parts[8 * GROUP];
   const int l = get_local_id(0);
   const index_t c = ((index_t)get_group_id(0) * LANES + l % LANES) * 8, which = get_group_id(1);
@@ -39,6 +50,16 @@ KERNEL row_sums(IN(X) x, IN(X) v, IN(float) center, OUT(float) sums, OUT(float) 
 #endif
 #ifdef GRADIENT
   if (inside) GET_EIGHT(float, center, c, middle)
+#endif
+#ifdef RELU
+  float factor[8], spread[8], shift[8];
+  ZERO(factor) ZERO(spread) ZERO(shift)
+  if (inside) {
+    GET_EIGHT(float, scale, c, factor)
+    GET_EIGHT(float, inverse, c, spread)
+    GET_EIGHT(float, bias, c, shift)
+    for (int k = 0; k < 8; k++) factor[k] *= spread[k];
+  }
 #endif
   for (index_t r = first + l / LANES; inside && r < last; r += ROWS) {
 #ifdef MOMENTS
@@ -53,6 +74,9 @@ KERNEL row_sums(IN(X) x, IN(X) v, IN(float) center, OUT(float) sums, OUT(float) 
 #ifdef GRADIENT
     float of[8];
     GET_EIGHT(X, x, r * channels + c, of)
+#ifdef RELU
+    for (int k = 0; k < 8; k++) at[k] = PASSED(at[k], factor[k] * (of[k] - middle[k]) + shift[k]);
+#endif
     for (int k = 0; k < 8; k++) b[k] += at[k] * (of[k] - middle[k]);
 #endif
     for (int k = 0; k < 8; k++) a[k] += at[k];
@@ -162,12 +186,15 @@ KERNEL apply_last(GLOBAL const X *x, IN(float) factor, IN(float) mean, IN(float)
   GET_EIGHT(float, factor, c, f)
   GET_EIGHT(float, mean, c, m)
   GET_EIGHT(float, bias, c, b)
-  for (int k = 0; k < 8; k++) v[k] = f[k] * (v[k] - m[k]) + b[k];
+  for (int k = 0; k < 8; k++) {
+    const float at_k = f[k] * (v[k] - m[k]) + b[k];
+    v[k] = RECTIFIED(at_k);
+  }
   PUT_EIGHT(X, y, at, v)
 }
 
-KERNEL gradient_last(GLOBAL const X *dy, GLOBAL const X *x, IN(float) mean, IN(float) coefficients, GLOBAL X *dx,
-                     index_t eights, index_t channels) {
+KERNEL gradient_last(GLOBAL const X *dy, GLOBAL const X *x, IN(float) mean, IN(float) coefficients, IN(float) bias,
+                     GLOBAL X *dx, index_t eights, index_t channels) {
   const index_t at = (index_t)get_global_id(0) * 8, c = at % channels;
   if (get_global_id(0) >= eights) return;
   float d[8], v[8], m[8], by_d[8], by_v[8], rest[8];
@@ -177,6 +204,11 @@ KERNEL gradient_last(GLOBAL const X *dy, GLOBAL const X *x, IN(float) mean, IN(f
   GET_EIGHT(float, coefficients, c, by_d)
   GET_EIGHT(float, coefficients, channels + c, by_v)
   GET_EIGHT(float, coefficients, 2 * channels + c, rest)
+#ifdef RELU
+  float shift[8];
+  GET_EIGHT(float, bias, c, shift)
+  for (int k = 0; k < 8; k++) d[k] = PASSED(d[k], by_d[k] * (v[k] - m[k]) + shift[k]);
+#endif
   for (int k = 0; k < 8; k++) d[k] = by_d[k] * d[k] + (by_v[k] * (v[k] - m[k]) + rest[k]);
   PUT_EIGHT(X, dx, at, d)
 }

@@ -130,6 +130,58 @@ uint mix_word(uint h) {
   return h ^ h >> 16;
 }
 
+/* --- random bits -------------------------------------------------------------------------------------------------- */
+#ifdef COUNTERS
+/* Philox4x32-10 for COUNTERS counters from `counter` on: bits[4 * i + j] is word j of counter i. */
+#if COUNTERS > 1
+typedef INTEGER_JOIN(uint, COUNTERS) words;
+#else
+typedef uint words;
+#endif
+void philox(ulong seed, uint step, uint stream, ulong counter, uint bits[4 * COUNTERS]) {
+  uint low[COUNTERS], high[COUNTERS], word[4][COUNTERS];
+  for (int i = 0; i < COUNTERS; i++) {
+    low[i] = (uint)(counter + i);
+    high[i] = (uint)((counter + i) >> 32);
+  }
+#if COUNTERS > 1
+  words c0 = INTEGER_JOIN(vload, COUNTERS)(0, low), c1 = INTEGER_JOIN(vload, COUNTERS)(0, high);
+#else
+  words c0 = low[0], c1 = high[0];
+#endif
+  words c2 = (words)(step), c3 = (words)(stream);
+  uint k0 = (uint)seed, k1 = (uint)(seed >> 32);
+  for (int round = 0; round < 10; round++) {
+    const words high0 = mul_hi((words)(0xd2511f53u), c0), low0 = 0xd2511f53u * c0;
+    const words high1 = mul_hi((words)(0xcd9e8d57u), c2), low1 = 0xcd9e8d57u * c2;
+    c0 = high1 ^ c1 ^ k0, c1 = low1;
+    c2 = high0 ^ c3 ^ k1, c3 = low0;
+    k0 += 0x9e3779b9u, k1 += 0xbb67ae85u;
+  }
+#if COUNTERS > 1
+  INTEGER_JOIN(vstore, COUNTERS)(c0, 0, word[0]);
+  INTEGER_JOIN(vstore, COUNTERS)(c1, 0, word[1]);
+  INTEGER_JOIN(vstore, COUNTERS)(c2, 0, word[2]);
+  INTEGER_JOIN(vstore, COUNTERS)(c3, 0, word[3]);
+#else
+  word[0][0] = c0, word[1][0] = c1, word[2][0] = c2, word[3][0] = c3;
+#endif
+  for (int i = 0; i < COUNTERS; i++)
+    for (int j = 0; j < 4; j++) bits[4 * i + j] = word[j][i];
+}
+
+/* The random bits of the first element, from which those that round errors follow; `first`: its number. */
+uint first_key(long step, int seed_low, int seed_high, int stream, int first) {
+  uint u[4 * COUNTERS];
+  philox((ulong)(uint)seed_high << 32 | (uint)seed_low, (uint)step, (uint)stream, 0, u);
+  return u[0] + (uint)first;
+}
+/* `key`, which all work-items of a group come by, is computed by one of them. */
+#define FIND_KEY(key, step, first)                                                                                     \
+  if (get_local_id(0) == 0) key = first_key((step)[0], seed_low, seed_high, stream, first);                            \
+  barrier(CLK_LOCAL_MEM_FENCE);
+#endif
+
 /* --- errors ------------------------------------------------------------------------------------------------------- */
 KERNEL error_sum(IN(char) a, IN(int) a_exponent, IN(char) b, IN(int) b_exponent, OUT(int) raw, OUT(int) magnitude,
                  OUT(int) exponent, index_t count) {
@@ -174,16 +226,20 @@ KERNEL magnitude(IN(RAW) raw, OUT(RAW) magnitude, index_t count) {
 
 /* Rounded at random by bits that follow from the key. d is below zero for magnitudes of few bits: then numbers beyond
  * 256 are beyond `most` before they are shifted, too. */
+#ifdef COUNTERS
 #ifdef SAMPLES
 /* Images [channels / 16][place][sample][16]: a work-item takes 16 channels. The key counts in the plain order. */
-KERNEL scale_error(IN(RAW) raw, IN(RAW) magnitude, IN(int) exponent, IN(uint) key, OUT(char) e, OUT(int) scaled,
-                   index_t count, int bits, int offset, index_t batch, index_t channels, index_t positions) {
+KERNEL scale_error(IN(RAW) raw, IN(RAW) magnitude, IN(int) exponent, IN(long) step, OUT(char) e, OUT(int) scaled,
+                   index_t count, int bits, int offset, int seed_low, int seed_high, int stream, int key_first,
+                   index_t batch, index_t channels, index_t positions) {
+  SHARED uint key;
+  FIND_KEY(key, step, key_first)
   const int width = integer_width((ulong)clamp((long)magnitude[0], 0L, MOST_RAW));
   const int d = width - (bits - 1), most = (1 << (bits - 1)) - 1;
   const index_t item = get_global_id(0), place = item / batch % positions, first = item / batch / positions * 16;
   if (item == 0) scaled[0] = (int)((long)exponent[0] + offset + d);
   if (item >= count / 16) return;
-  const uint number = key[0] + ((uint)(item % batch) * (uint)channels + (uint)first) * (uint)positions + (uint)place;
+  const uint number = key + ((uint)(item % batch) * (uint)channels + (uint)first) * (uint)positions + (uint)place;
   uint words[4];
   _Pragma("unroll") for (int w = 0; w < 4; w++) {
     const INTEGER_JOIN(RAW, 4) four = *(GLOBAL const INTEGER_JOIN(RAW, 4) *)(raw + item * 16 + 4 * w);
@@ -208,8 +264,10 @@ KERNEL scale_error(IN(RAW) raw, IN(RAW) magnitude, IN(int) exponent, IN(uint) ke
   vstore4(vload4(0, words), item, (GLOBAL uint *)e);
 }
 #else
-KERNEL scale_error(IN(RAW) raw, IN(RAW) magnitude, IN(int) exponent, IN(uint) key, OUT(char) e, OUT(int) scaled,
-                   index_t count, int bits, int offset) {
+KERNEL scale_error(IN(RAW) raw, IN(RAW) magnitude, IN(int) exponent, IN(long) step, OUT(char) e, OUT(int) scaled,
+                   index_t count, int bits, int offset, int seed_low, int seed_high, int stream, int key_first) {
+  SHARED uint key;
+  FIND_KEY(key, step, key_first)
   const int width = integer_width((ulong)clamp((long)magnitude[0], 0L, MOST_RAW));
   const int d = width - (bits - 1), most = (1 << (bits - 1)) - 1;
   if (get_global_id(0) == 0) scaled[0] = (int)((long)exponent[0] + offset + d);
@@ -217,7 +275,7 @@ KERNEL scale_error(IN(RAW) raw, IN(RAW) magnitude, IN(int) exponent, IN(uint) ke
   INTEGER_JOIN(RAW, _lanes) value = WITHIN_RAW(LOAD_LANES(RAW, raw + first));
   if (d > 0) {
     uint element[LANES];
-    for (int i = 0; i < LANES; i++) element[i] = key[0] + (uint)first + i;
+    for (int i = 0; i < LANES; i++) element[i] = key + (uint)first + i;
     const INTEGER_JOIN(uint, LANES) u = integer_mix(INTEGER_JOIN(vload, LANES)(0, element));
 #ifdef RAW_LONG
     const long_lanes long_u = INTEGER_JOIN(convert_long, LANES)(u);
@@ -231,6 +289,7 @@ KERNEL scale_error(IN(RAW) raw, IN(RAW) magnitude, IN(int) exponent, IN(uint) ke
   }
   STORE_LANES(char, TO_CHARS(CLIP(value, (RAW)-most, (RAW)most)), e + first);
 }
+#endif
 #endif
 #endif
 
@@ -264,53 +323,6 @@ KERNEL squared_error(IN(char) y, IN(int) labels, OUT(long) loss, OUT(int) raw, O
 }
 
 /* --- update ------------------------------------------------------------------------------------------------------- */
-#ifdef COUNTERS
-/* Philox4x32-10 for COUNTERS counters from `counter` on: bits[4 * i + j] is word j of counter i. */
-#if COUNTERS > 1
-typedef INTEGER_JOIN(uint, COUNTERS) words;
-#else
-typedef uint words;
-#endif
-void philox(ulong seed, uint step, uint stream, ulong counter, uint bits[4 * COUNTERS]) {
-  uint low[COUNTERS], high[COUNTERS], word[4][COUNTERS];
-  for (int i = 0; i < COUNTERS; i++) {
-    low[i] = (uint)(counter + i);
-    high[i] = (uint)((counter + i) >> 32);
-  }
-#if COUNTERS > 1
-  words c0 = INTEGER_JOIN(vload, COUNTERS)(0, low), c1 = INTEGER_JOIN(vload, COUNTERS)(0, high);
-#else
-  words c0 = low[0], c1 = high[0];
-#endif
-  words c2 = (words)(step), c3 = (words)(stream);
-  uint k0 = (uint)seed, k1 = (uint)(seed >> 32);
-  for (int round = 0; round < 10; round++) {
-    const words high0 = mul_hi((words)(0xd2511f53u), c0), low0 = 0xd2511f53u * c0;
-    const words high1 = mul_hi((words)(0xcd9e8d57u), c2), low1 = 0xcd9e8d57u * c2;
-    c0 = high1 ^ c1 ^ k0, c1 = low1;
-    c2 = high0 ^ c3 ^ k1, c3 = low0;
-    k0 += 0x9e3779b9u, k1 += 0xbb67ae85u;
-  }
-#if COUNTERS > 1
-  INTEGER_JOIN(vstore, COUNTERS)(c0, 0, word[0]);
-  INTEGER_JOIN(vstore, COUNTERS)(c1, 0, word[1]);
-  INTEGER_JOIN(vstore, COUNTERS)(c2, 0, word[2]);
-  INTEGER_JOIN(vstore, COUNTERS)(c3, 0, word[3]);
-#else
-  word[0][0] = c0, word[1][0] = c1, word[2][0] = c2, word[3][0] = c3;
-#endif
-  for (int i = 0; i < COUNTERS; i++)
-    for (int j = 0; j < 4; j++) bits[4 * i + j] = word[j][i];
-}
-
-/* The random bits of the first element, from which those that round errors follow; `first`: its number. */
-KERNEL error_key(IN(long) step, OUT(uint) key, int seed_low, int seed_high, int stream, int first) {
-  uint u[4 * COUNTERS];
-  if (get_global_id(0) > 0) return;
-  philox((ulong)(uint)seed_high << 32 | (uint)seed_low, (uint)step[0], (uint)stream, 0, u);
-  key[0] = u[0] + (uint)first;
-}
-
 #ifdef UPDATE
 /* A few are unrolled, so that they stay in registers. */
 #if COUNTERS > 1
@@ -357,8 +369,10 @@ KERNEL update(GLOBAL const P *parameter, IN(RAW) gradient, IN(RAW) magnitude, IN
 }
 
 KERNEL momentum(GLOBAL const P *parameter, GLOBAL const short *momentum, IN(RAW) gradient, IN(int) exponent,
-                IN(int) rate, IN(long) step, IN(uint) key, GLOBAL P *out, GLOBAL short *momentum_out, index_t count,
-                int bits, int place, int decay, int seed_low, int seed_high, int stream) {
+                IN(int) rate, IN(long) step, GLOBAL P *out, GLOBAL short *momentum_out, index_t count, int bits,
+                int place, int decay, int seed_low, int seed_high, int stream) {
+  SHARED uint key;
+  FIND_KEY(key, step, 0)
   const index_t first = (index_t)get_global_id(0) * (4 * COUNTERS), there = min(count - first, (index_t)(4 * COUNTERS));
   if (there <= 0) return;
   const ulong seed = (ulong)(uint)seed_high << 32 | (uint)seed_low;
@@ -376,7 +390,7 @@ KERNEL momentum(GLOBAL const P *parameter, GLOBAL const short *momentum, IN(RAW)
   EACH_OF(i, there) {
     const long g = clamp((long)gradient_of[i], -MOST_RAW, MOST_RAW);
     const long q = t > 0 ? (g + (((long)u[i] >> right) << left)) >> t : g * (1L << -min(t, 0));
-    const uint w = mix_word(key[0] + (uint)(first + i));
+    const uint w = mix_word(key + (uint)(first + i));
     const int p = p_of[i];
     const long decayed = decay ? (long)p * (1L << max(decay_shift, 0)) >> -min(decay_shift, 0) : 0;
     const long kept = (15 * 4096 * (long)momentum_of[i] + decayed + (w & 0xffff)) >> 16;
@@ -387,7 +401,6 @@ KERNEL momentum(GLOBAL const P *parameter, GLOBAL const short *momentum, IN(RAW)
   PUT_FOURS(short, momentum_of, momentum_out)
   PUT_FOURS(P, p_of, out)
 }
-#endif
 #endif
 
 /* --- digest ------------------------------------------------------------------------------------------------------- */

@@ -1,14 +1,26 @@
 /* A tensor rewritten in another layout, a work-item per element of the target.
- * T: an unsigned type as large as an element. C_DIM, S_DIM, B_DIM: the dimension of the launch that counts channels,
- * places and the batch; the target's innermost one is 0. */
+ * T: an unsigned type as large as an element. C_DIM, S_DIM, B_DIM: the dimension that counts channels, places and the
+ * batch; the target's innermost one is 0. NARROW: the launch has one dimension for all three, so that groups are large
+ * where one is small; 32 bits count elements. */
 
 /* Where an element lies: channels count in blocks of 16. */
 #define AT(b, c, s, db, dblock, dc, ds) ((b) * (db) + ((c) / 16) * (dblock) + ((c) % 16) * (dc) + (s) * (ds))
 
 #ifdef C_DIM
-__kernel void layout_convert(const __global T *x, __global T *y, long channels, long xb, long xblock, long xc, long xs,
-                             long yb, long yblock, long yc, long ys) {
-  long b = get_global_id(B_DIM), c = get_global_id(C_DIM), s = get_global_id(S_DIM);
+#ifdef NARROW
+typedef int place_t;
+#define COUNTED(d) (int)((d) == 0 ? item % n0 : (d) == 1 ? item / n0 % n1 : item / n0 / n1)
+#else
+typedef long place_t;
+#define COUNTED(d) get_global_id(d)
+#endif
+__kernel void layout_convert(const __global T *x, __global T *y, long channels, long xb_, long xblock_, long xc_,
+                             long xs_, long yb_, long yblock_, long yc_, long ys_, long n0_, long n1_) {
+  const place_t xb = xb_, xblock = xblock_, xc = xc_, xs = xs_, yb = yb_, yblock = yblock_, yc = yc_, ys = ys_;
+#ifdef NARROW
+  const uint item = get_global_id(0), n0 = n0_, n1 = n1_;
+#endif
+  const place_t b = COUNTED(B_DIM), c = COUNTED(C_DIM), s = COUNTED(S_DIM);
   y[AT(b, c, s, yb, yblock, yc, ys)] = c < channels ? x[AT(b, c, s, xb, xblock, xc, xs)] : 0;
 }
 #endif
@@ -30,11 +42,31 @@ __kernel void layout_to_samples(const __global T *x, __global T *y, long batch_,
   for (uint c = 0; c < 16; c++) y[item * 16 + c] = first + c < channels ? from[c * places] : 0;
 }
 
+#ifdef TURN
+/* Bytes, and places in sixteens: a work-item turns 16 places of a sample's 16 channels. */
+__kernel void layout_from_samples(const __global T *x, __global T *y, long batch_, long channels_, long places_) {
+  const uint item = get_global_id(0), batch = batch_, channels = channels_, places = places_, runs = places / 16;
+  const uint b = item % batch, first = item / batch % runs * 16, c = item / batch / runs * 16;
+  const __global uint4 *from = (const __global uint4 *)x + (c / 16 * places + first) * batch + b;
+  uint in[16][4];
+  _Pragma("unroll") for (int s = 0; s < 16; s++) vstore4(from[s * batch], 0, in[s]);
+  _Pragma("unroll") for (int k = 0; k < 16; k++) {
+    if (c + k >= channels) return;
+    uint out[4];
+    _Pragma("unroll") for (int w = 0; w < 4; w++) {
+      out[w] = 0;
+      _Pragma("unroll") for (int i = 0; i < 4; i++) out[w] |= (in[4 * w + i][k / 4] >> k % 4 * 8 & 255) << i * 8;
+    }
+    *(__global uint4 *)(y + (b * channels + c + k) * places + first) = vload4(0, out);
+  }
+}
+#else
 __kernel void layout_from_samples(const __global T *x, __global T *y, long batch_, long channels_, long places_) {
   uint item = get_global_id(0), batch = batch_, channels = channels_, places = places_;
   uint s = item % places, padded = (channels + 15) / 16 * 16, c = item / places % padded, b = item / places / padded;
   if (c < channels) y[(b * channels + c) * places + s] = x[((c / 16 * places + s) * batch + b) * 16 + c % 16];
 }
+#endif
 #endif
 
 #ifdef RANK

@@ -8,6 +8,20 @@
 #define LANES 16
 #define SHAPE index_t batch, index_t channels, index_t plane
 
+/* RELU: there is one behind the normalization. Its error counts where factor * (x - mean) + bias, with factor = scale *
+ * inverse, is above 0. */
+#ifdef RELU
+#define RECTIFIED(y) ((y) < 0 ? 0 : (y))
+#define PASSED(d, y) ((y) <= 0 ? 0 : (d))
+#define GATE , IN(float) scale, IN(float) inverse, IN(float) bias
+#define ERROR(i) PASSED(GET(X, v, i), factor *(GET(X, u, i) - middle) + shift)
+#else
+#define RECTIFIED(y) (y)
+#define PASSED(d, y) (d)
+#define GATE
+#define ERROR(i) GET(X, v, i)
+#endif
+
 /* Sums over a slice of each channel's elements, a group for each channel and slice: of u (MEAN), of the squares of u -
  * center (SPREAD), or of v and of v * (u - center) (GRADIENT). A slice is `slice` elements of the batch * plane. */
 #if defined(MEAN)
@@ -15,7 +29,7 @@
 #elif defined(SPREAD)
 #define TERM(i) square(GET(X, u, i) - middle)
 #else
-#define TERM(i) (GET(X, v, i) * (GET(X, u, i) - middle))
+#define TERM(i) (ERROR(i) * (GET(X, u, i) - middle))
 #endif
 #if defined(MEAN)
 #define MIDDLE 0
@@ -41,11 +55,14 @@ float tree(float x, local float *parts, int l) {
 
 #if defined(MEAN) || defined(SPREAD) || defined(GRADIENT)
 KERNEL channel_sums(IN(X) u, IN(X) v, IN(float) center, OUT(float) sums, OUT(float) more, SHAPE,
-                    index_t slice) {
+                    index_t slice GATE) {
   SHARED float parts[GROUP];
   const index_t channel = get_group_id(0), which = get_group_id(1);
   const int l = get_local_id(0);
   const float middle = MIDDLE;
+#ifdef RELU
+  const float factor = scale[channel] * inverse[channel], shift = bias[channel];
+#endif
   float lanes[LANES], extra[LANES], sum = 0, second = 0;
   for (int k = 0; k < LANES; k++) lanes[k] = extra[k] = 0;
   for (index_t r = which * slice, last = min(r + slice, batch * plane); r < last;) {
@@ -56,13 +73,13 @@ KERNEL channel_sums(IN(X) u, IN(X) v, IN(float) center, OUT(float) sums, OUT(flo
       for (int k = 0; k < LANES; k++) {
         lanes[k] += TERM(first + i + k * GROUP);
 #ifdef GRADIENT
-        extra[k] += GET(X, v, first + i + k * GROUP);
+        extra[k] += ERROR(first + i + k * GROUP);
 #endif
       }
     for (; i < count; i += GROUP) {
       sum += TERM(first + i);
 #ifdef GRADIENT
-      second += GET(X, v, first + i);
+      second += ERROR(first + i);
 #endif
     }
     r += count;
@@ -136,7 +153,8 @@ KERNEL apply(GLOBAL const X *x, IN(float) factor, IN(float) mean, IN(float) bias
   const index_t i = get_global_id(0);
   if (i >= total) return;
   const index_t c = i / plane % channels;
-  PUT(X, y, i, factor[c] * (GET(X, x, i) - mean[c]) + bias[c]);
+  const float v = factor[c] * (GET(X, x, i) - mean[c]) + bias[c];
+  PUT(X, y, i, RECTIFIED(v));
 }
 
 /* With h = (x - mean) * inverse and N elements in a channel: dx = scale * inverse * (dy - dbias / N - h * dscale / N),
@@ -169,12 +187,12 @@ KERNEL finish_gradient(IN(float) products, IN(float) sums, IN(float) scale, IN(f
 }
 
 /* dx may be dy or x. */
-KERNEL gradient(GLOBAL const X *dy, GLOBAL const X *x, IN(float) mean, IN(float) coefficients, GLOBAL X *dx,
-                index_t total, index_t channels, index_t plane) {
+KERNEL gradient(GLOBAL const X *dy, GLOBAL const X *x, IN(float) mean, IN(float) coefficients, IN(float) bias,
+                GLOBAL X *dx, index_t total, index_t channels, index_t plane) {
   const index_t i = get_global_id(0);
   if (i >= total) return;
   const index_t c = i / plane % channels;
-  const float d = GET(X, dy, i), v = GET(X, x, i) - mean[c];
+  const float v = GET(X, x, i) - mean[c], d = PASSED(GET(X, dy, i), coefficients[c] * v + bias[c]);
   PUT(X, dx, i, coefficients[c] * d + (coefficients[channels + c] * v + coefficients[2 * channels + c]));
 }
 

@@ -5,9 +5,10 @@
 
 #include "base/checked.h"
 #include "base/detail.h"
+#include "base/pages.h"
 #include "base/vector.h"
 
-enum { kAlignment = 64 };
+enum { kAlignment = 64, kPage = 4096 };
 
 static void *heap_allocate(void *context, size_t bytes, size_t alignment) {
   (void)context;
@@ -26,15 +27,28 @@ const braid_allocator *braid_allocator_default(void) {
   return &kHeap;
 }
 
-void *braid_alloc(const braid_allocator *allocator, size_t bytes) {
+static void *allocator_take(const braid_allocator *allocator, size_t bytes, size_t alignment) {
   if (!allocator) allocator = &kHeap;
-  void *pointer = allocator->allocate(allocator->context, bytes ? bytes : 1, kAlignment);
+  void *pointer = allocator->allocate(allocator->context, bytes ? bytes : 1, alignment);
   return pointer ? pointer : braid_refuse_memory(1, bytes);
+}
+
+void *braid_alloc(const braid_allocator *allocator, size_t bytes) {
+  return allocator_take(allocator, bytes, kAlignment);
 }
 
 void *braid_zalloc(const braid_allocator *allocator, size_t bytes) {
   void *pointer = braid_alloc(allocator, bytes);
   if (pointer) memset(pointer, 0, bytes ? bytes : 1);
+  return pointer;
+}
+
+void *braid_zalloc_pages(const braid_allocator *allocator, size_t bytes) {
+  size_t whole;
+  if (!braid_add_size(bytes ? bytes : 1, kPage - 1, &whole)) return braid_refuse_memory(1, bytes);
+  whole &= ~(size_t)(kPage - 1);
+  void *pointer = allocator_take(allocator, whole, kPage);
+  if (pointer) memset(pointer, 0, whole);
   return pointer;
 }
 

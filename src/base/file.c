@@ -373,12 +373,12 @@ braid_status braid_writer_put(braid_writer *writer, const void *bytes, size_t co
   return BRAID_OK;
 }
 
-/* Makes the rename durable. Errors are ignored: a file system that cannot sync a folder has still renamed the file. */
 braid_status braid_writer_flush(braid_writer *writer, const char **out_path) {
   *out_path = writer->temporary ? writer->temporary : writer->path;
   return flush(writer);
 }
 
+/* Makes the rename durable. Errors are ignored: a file system that cannot sync a folder has still renamed the file. */
 static void sync_folder(const braid_writer *writer) {
   char folder[PATH_MAX];
   const char *slash = strrchr(writer->path, '/');
@@ -394,22 +394,30 @@ static void sync_folder(const braid_writer *writer) {
   close(file);
 }
 
-braid_status braid_writer_commit(braid_writer *writer) {
+static braid_status commit(braid_writer *writer, bool synced) {
   braid_status status = flush(writer);
   if (writer->temporary) {
-    if (status == BRAID_OK && fsync(writer->file) != 0) status = cannot_put("write", writer->path, errno);
+    if (status == BRAID_OK && synced && fsync(writer->file) != 0) status = cannot_put("write", writer->path, errno);
     if (close(writer->file) != 0 && status == BRAID_OK) status = cannot_put("write", writer->path, errno);
     writer->file = -1;
     if (status == BRAID_OK && rename(writer->temporary, writer->path) != 0) {
       status = cannot_put("rename the finished file to it", writer->path, errno);
     }
-    if (status == BRAID_OK)
-      sync_folder(writer);
-    else
+    if (status != BRAID_OK)
       unlink(writer->temporary);
+    else if (synced)
+      sync_folder(writer);
   }
   close_writer(writer);
   return status;
+}
+
+braid_status braid_writer_commit(braid_writer *writer) {
+  return commit(writer, true);
+}
+
+braid_status braid_writer_commit_unsynced(braid_writer *writer) {
+  return commit(writer, false);
 }
 
 void braid_writer_abort(braid_writer *writer) {

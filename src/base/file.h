@@ -51,7 +51,9 @@ BRAID_MUST_CHECK braid_status braid_writer_put(braid_writer *writer, const void 
  */
 BRAID_MUST_CHECK braid_status braid_writer_flush(braid_writer *writer, const char **out_path);
 BRAID_MUST_CHECK braid_status braid_writer_commit(braid_writer *writer); /* destroys the writer, also on failure */
-void braid_writer_abort(braid_writer *writer);                           /* NULL is allowed */
+/* The same without waiting for the disk, for what can be made again: a machine that fails may leave it empty. */
+BRAID_MUST_CHECK braid_status braid_writer_commit_unsynced(braid_writer *writer);
+void braid_writer_abort(braid_writer *writer); /* NULL is allowed */
 /* Removes what writers to PATH left behind whose processes were killed; files that somebody has locked are being
  * written. Returns how many were removed: what cannot be looked at stays. */
 size_t braid_writer_clean(const char *path);

@@ -365,13 +365,28 @@ static void judge_conversion(judge *j, const braid_desc *from, const braid_desc 
   if (!j->suite->stopped) braid_free(NULL, trial);
 }
 
-static void judge_pair(judge *j, braid_dtype dtype, int rank, braid_layout from, braid_layout to) {
-  const int64_t dims[] = {3, 20, 5, 7, 2};
+static void judge_pair_of(judge *j, braid_dtype dtype, int rank, const int64_t *dims, braid_layout from,
+                          braid_layout to) {
   braid_desc descs[2];
   if (braid_suite_over(j->suite) || braid_desc_init(&descs[0], dtype, rank, dims) != BRAID_OK) return;
   descs[1] = descs[0];
   if (braid_desc_set_layout(&descs[0], from) == BRAID_OK && braid_desc_set_layout(&descs[1], to) == BRAID_OK)
     judge_conversion(j, &descs[0], &descs[1]);
+}
+
+static void judge_pair(judge *j, braid_dtype dtype, int rank, braid_layout from, braid_layout to) {
+  judge_pair_of(j, dtype, rank, (const int64_t[]){3, 20, 5, 7, 2}, from, to);
+}
+
+/* Images of samples in blocks, of any number of places and of sixteens. */
+static void judge_samples(judge *j, braid_dtype dtype) {
+  static const int64_t kDims[][4] = {{3, 20, 5, 7}, {3, 20, 4, 8}, {19, 32, 4, 4}};
+  braid_layout samples;
+  if (braid_layout_parse("Bcda16b", &samples) != BRAID_OK) return;
+  for (size_t i = 0; i < sizeof kDims / sizeof *kDims; i++) {
+    judge_pair_of(j, dtype, 4, kDims[i], BRAID_LAYOUT_PLAIN, samples);
+    judge_pair_of(j, dtype, 4, kDims[i], samples, BRAID_LAYOUT_PLAIN);
+  }
 }
 
 /* Layouts that weights have, of every rank: from plain, to the next of the list, and to plain. */
@@ -400,6 +415,7 @@ static void judge_conversions(judge *j) {
     for (size_t from = 0; from < BRAID_IMAGE_LAYOUTS; from++)
       for (size_t to = 0; to < BRAID_IMAGE_LAYOUTS; to++)
         judge_pair(j, (braid_dtype)dtype, 4, braid_image_layouts[from], braid_image_layouts[to]);
+    judge_samples(j, (braid_dtype)dtype);
     judge_other_layouts(j, (braid_dtype)dtype);
   }
 }

@@ -159,6 +159,27 @@ static braid_status find_bias(finder *f, braid_node_id id) {
   return BRAID_OK;
 }
 
+/* Relu(a + b) behind a residual, and its gradient for the sum of two: sums of equal shape that are of no other set. */
+static braid_status find_sum(finder *f, braid_node_id id) {
+  const braid_rewrite *r = &f->rewrite;
+  const braid_node *node = &r->graph->nodes[id];
+  bool gradient = braid_node_is(node, "ReluGrad");
+  if (!gradient && !braid_node_is(node, "Relu")) return BRAID_OK;
+  const braid_node *sum = braid_rewrite_real_producer(r, node->inputs[0], 1);
+  if (!braid_node_is(sum, "Add") || f->ends[braid_rewrite_index(r, sum)]) return BRAID_OK;
+  if (!braid_desc_same_shape(braid_rewrite_desc(r, sum->inputs[0]), braid_rewrite_desc(r, sum->inputs[1])))
+    return BRAID_OK;
+  braid_fusion set = {.nodes = {braid_rewrite_index(r, sum), id},
+                      .node_count = 2,
+                      .op = gradient ? "AddReluGrad" : "AddRelu",
+                      .inputs = {sum->inputs[0], sum->inputs[1]},
+                      .input_count = 2,
+                      .attrs = node->attrs,
+                      .source = id};
+  if (gradient) set.inputs[set.input_count++] = node->inputs[1];
+  return braid_fusion_add(f, &set);
+}
+
 static braid_status find_activation(finder *f, braid_node_id id) {
   const braid_node *node = &f->rewrite.graph->nodes[id];
   activation act;
@@ -187,6 +208,76 @@ static braid_status find_swish(finder *f, braid_node_id id) {
     return find_activated(f, braid_rewrite_real_producer(r, x, 2), &(activation){"Swish", {1}, 1}, members, 2);
   }
   return BRAID_OK;
+}
+
+/* --- batch normalization with a Relu behind it
+ * ------------------------------------------------------------------------
+ */
+/* Does a node between `first` and `last` read one of the first one's outputs? Then it can't be computed as late as the
+ * last. */
+static bool is_read_between(const braid_graph *graph, braid_node_id first, braid_node_id last) {
+  const braid_node *source = &graph->nodes[first];
+  for (braid_node_id id = first + 1; id < last; id++)
+    for (size_t i = 0; i < graph->nodes[id].input_count; i++)
+      for (size_t o = 0; o < source->output_count; o++)
+        if (graph->nodes[id].inputs[i] >= 0 && graph->nodes[id].inputs[i] == source->outputs[o]) return true;
+  return false;
+}
+
+/* The normalization, by statistics of the batch, whose result is `value`; NULL: there is none. */
+static const braid_node *norm_of(const braid_rewrite *r, braid_value_id value) {
+  if (value < 0 || r->graph->values[value].kind != BRAID_VALUE_RESULT || r->graph->values[value].producer < 0)
+    return NULL;
+  const braid_node *norm = &r->graph->nodes[r->graph->values[value].producer];
+  bool training = braid_node_is(norm, "BatchNormalization") && braid_attr_int(&norm->attrs, "training_mode", 0);
+  return training && norm->outputs[0] == value ? norm : NULL;
+}
+
+static braid_status find_norm(finder *f, braid_node_id id) {
+  const braid_rewrite *r = &f->rewrite;
+  const braid_node *node = &r->graph->nodes[id];
+  if (!braid_node_is(node, "Relu")) return BRAID_OK;
+  const braid_node *norm = norm_of(r, node->inputs[0]);
+  if (!norm || norm != braid_rewrite_real_producer(r, node->inputs[0], 1)) return BRAID_OK;
+  braid_node_id source = braid_rewrite_index(r, norm);
+  if (is_read_between(r->graph, source, id)) return BRAID_OK;
+  braid_fusion set = {.nodes = {source, id},
+                      .node_count = 2,
+                      .op = "BatchNormalizationRelu",
+                      .input_count = norm->input_count,
+                      .output_count = norm->output_count,
+                      .attrs = norm->attrs,
+                      .source = source};
+  memcpy(set.inputs, norm->inputs, norm->input_count * sizeof *norm->inputs);
+  memcpy(set.outputs, norm->outputs, norm->output_count * sizeof *norm->outputs);
+  set.outputs[0] = node->outputs[0];
+  return braid_fusion_add(f, &set);
+}
+
+/* BatchNormalizationGrad(ReluGrad(dy, y), x, ...) where y = Relu(BatchNormalization(x, scale, bias, ...)): whether y is
+ * above 0 is computed again from x. */
+static braid_status find_norm_gradient(finder *f, braid_node_id id) {
+  const braid_rewrite *r = &f->rewrite;
+  const braid_node *node = &r->graph->nodes[id];
+  if (!braid_node_is(node, "BatchNormalizationGrad") || !braid_attr_int(&node->attrs, "training_mode", 0))
+    return BRAID_OK;
+  const braid_node *gradient = braid_rewrite_real_producer(r, node->inputs[0], 1);
+  if (!braid_node_is(gradient, "ReluGrad") || f->ends[braid_rewrite_index(r, gradient)]) return BRAID_OK;
+  const braid_value *y = &r->graph->values[gradient->inputs[1]];
+  if (y->kind != BRAID_VALUE_RESULT || y->producer < 0) return BRAID_OK;
+  const braid_node *relu = &r->graph->nodes[y->producer];
+  const braid_node *norm = braid_node_is(relu, "Relu") ? norm_of(r, relu->inputs[0]) : NULL;
+  if (!norm || norm->inputs[0] != node->inputs[1] || norm->inputs[1] != node->inputs[2]) return BRAID_OK;
+  braid_fusion set = {.nodes = {braid_rewrite_index(r, gradient), id},
+                      .node_count = 2,
+                      .op = "BatchNormalizationReluGrad",
+                      .attrs = norm->attrs, /* as the gradient's, whose list goes with the node that is rewritten */
+                      .source = -1};
+  memcpy(set.inputs, node->inputs, node->input_count * sizeof *node->inputs);
+  set.inputs[0] = gradient->inputs[0];
+  set.inputs[node->input_count] = norm->inputs[2];
+  set.input_count = node->input_count + 1;
+  return braid_fusion_add(f, &set);
 }
 
 /* --- Gelu ----------------------------------------------------------------------------------------------------------
@@ -276,6 +367,9 @@ static braid_status find_at(finder *f, braid_node_id id) {
   BRAID_TRY(find_residual(f, id));
   BRAID_TRY(find_bias(f, id));
   BRAID_TRY(find_activation(f, id));
+  BRAID_TRY(find_sum(f, id));
+  BRAID_TRY(find_norm(f, id));
+  BRAID_TRY(find_norm_gradient(f, id));
   BRAID_TRY(find_swish(f, id));
   BRAID_TRY(find_gelu(f, id));
   return braid_fusion_find_quantized(f, id);
@@ -309,11 +403,30 @@ static void note_constants(const braid_graph *graph, const braid_fusion *fusion)
   }
 }
 
+/* The last node takes the outputs of the others that are its own now. */
+static braid_status take_outputs(braid_graph *graph, const braid_fusion *fusion, braid_node_id last) {
+  braid_value_id *outputs = braid_graph_arena_alloc(graph, fusion->output_count * sizeof *outputs);
+  if (!outputs) return BRAID_NO_MEMORY;
+  for (size_t i = 0; i < fusion->output_count; i++) {
+    outputs[i] = fusion->outputs[i];
+    if (outputs[i] < 0) continue;
+    braid_value *value = &graph->values[outputs[i]];
+    braid_node *old = &graph->nodes[value->producer];
+    for (size_t k = 0; k < old->output_count && value->producer != last; k++)
+      if (old->outputs[k] == outputs[i]) old->outputs[k] = -1;
+    value->producer = last;
+  }
+  graph->nodes[last].outputs = outputs;
+  graph->nodes[last].output_count = fusion->output_count;
+  return BRAID_OK;
+}
+
 braid_status braid_graph_apply_fusion(braid_graph *graph, const braid_fusion *fusion) {
   braid_rewrite r = {.graph = graph};
   braid_node_id last = fusion->nodes[fusion->node_count - 1];
   note_constants(graph, fusion);
   BRAID_TRY(braid_rewrite_node(&r, last, fusion->op, fusion->inputs, fusion->input_count, fusion->source));
+  if (fusion->output_count) BRAID_TRY(take_outputs(graph, fusion, last));
   for (size_t i = 0; i + 1 < fusion->node_count; i++)
     if (fusion->nodes[i] != fusion->source) BRAID_TRY(braid_rewrite_take_names(&r, last, fusion->nodes[i]));
   for (size_t i = 0; i < fusion->attrs.count; i++) {

@@ -122,6 +122,25 @@ static void test_no_gelu(void **state) {
   assert_string_equal(sets_of(graph, add(graph, "Mul", add(graph, "Mul", z, sum), number(graph, 0.5, 0))), "");
 }
 
+/* A sum with a Relu, or a Relu's gradient, behind it: not where another reads the sum, numbers are repeated, or a
+ * convolution takes the sum. */
+static void test_sum(void **state) {
+  (void)state;
+  const int64_t dims[] = {2, 3, 4, 4};
+  static const char *const kExpected[] = {"AddRelu:2",     "", "", "FusedConv:2 FusedConv:3",
+                                          "AddReluGrad:2", "", "", "FusedConv:2"};
+  for (int i = 0; i < 8; i++) {
+    braid_graph *graph;
+    OK(braid_graph_create(NULL, "sum", &graph));
+    braid_value_id a = input(graph, 4, dims), b = input(graph, 4, i % 4 == 2 ? (int64_t[]){1, 3, 1, 1} : dims);
+    if (i % 4 == 3) b = add(graph, "Conv", b, input(graph, 4, (int64_t[]){3, 3, 1, 1}));
+    braid_value_id sum = add(graph, "Add", a, b), y = add(graph, "Relu", i < 4 ? sum : a, -1);
+    if (i >= 4) y = add(graph, "ReluGrad", sum, y);
+    if (i % 4 == 1) y = add(graph, "Mul", y, sum);
+    assert_string_equal(sets_of(graph, y), kExpected[i]);
+  }
+}
+
 static void test_product(void **state) {
   (void)state;
   for (int rank = 2; rank <= 4; rank++)
@@ -142,8 +161,44 @@ static void test_product(void **state) {
     }
 }
 
+/* Relu(BatchNormalization(x)) by statistics of the batch, and the gradient behind a Relu's: not where another reads
+ * what lies between or the new statistics before, nor by given statistics, and the gradient not where its x is another.
+ */
+static void test_norm(void **state) {
+  (void)state;
+  const int64_t dims[] = {2, 3, 4, 4}, channels[] = {3};
+  static const char *const kExpected[] = {"BatchNormalizationRelu:2 BatchNormalizationReluGrad:2",
+                                          "",
+                                          "BatchNormalizationReluGrad:2",
+                                          "BatchNormalizationReluGrad:2",
+                                          "BatchNormalizationRelu:2",
+                                          "BatchNormalizationRelu:2"};
+  for (int i = 0; i < 6; i++) {
+    braid_graph *graph;
+    braid_node_id node;
+    braid_value_id y[5], dx[3], from[6];
+    OK(braid_graph_create(NULL, "norm", &graph));
+    for (int k = 0; k < 6; k++) from[k] = input(graph, k == 0 || k == 5 ? 4 : 1, k == 0 || k == 5 ? dims : channels);
+    OK(braid_graph_add_node(graph, "BatchNormalization", NULL, from, 5, y, i == 1 ? 1 : 5, &node));
+    OK(braid_graph_set_int(graph, node, "training_mode", i != 1));
+    braid_value_id after = i == 3 ? add(graph, "Add", y[1], y[2]) : -1;
+    braid_value_id relu = add(graph, "Relu", y[0], -1);
+    braid_value_id error = add(graph, "ReluGrad", from[5], relu);
+    braid_value_id back[] = {error, i == 4 ? from[5] : from[0], from[1], i == 1 ? from[3] : y[3],
+                             i == 1 ? from[4] : y[4]};
+    OK(braid_graph_add_node(graph, "BatchNormalizationGrad", NULL, back, 5, dx, 3, &node));
+    OK(braid_graph_set_int(graph, node, "training_mode", i != 1));
+    braid_value_id last = add(graph, "Add", dx[0], relu);
+    if (i == 2) last = add(graph, "Add", last, y[0]);
+    if (i == 5) last = add(graph, "Add", last, error);
+    if (after >= 0) OK(braid_graph_add_output(graph, after));
+    assert_string_equal(sets_of(graph, last), kExpected[i]);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_gelu), cmocka_unit_test(test_no_gelu),
-                                     cmocka_unit_test(test_product)};
+                                     cmocka_unit_test(test_sum), cmocka_unit_test(test_product),
+                                     cmocka_unit_test(test_norm)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

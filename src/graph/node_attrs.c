@@ -15,8 +15,12 @@ static const struct own_attrs {
   const char *op, *like, *attrs;
 } kOwn[] = {
     {"AdamUpdate", NULL, "beta1 beta2 decoupled epsilon weight_decay"},
+    {"AddRelu", NULL, ""},
+    {"AddReluGrad", NULL, ""},
     {"AllReduce", NULL, "reduction"},
     {"AveragePoolGrad", "AveragePool", "input_shape"},
+    {"BatchNormalizationRelu", "BatchNormalization", ""},
+    {"BatchNormalizationReluGrad", "BatchNormalization", ""},
     {"BiasGrad", NULL, ""},
     {"Constant", NULL, "value"}, /* the importer makes one of the others */
     {"ConvGradFilter", "Conv", ""},

@@ -59,11 +59,12 @@ static size_t last_group(const braid_launch_planner *p, size_t least) {
   return group;
 }
 
-/* `center`: a piece, or NULL: input 3. */
+/* Inputs 2, 4 and 5: scale, inverse and bias, by which the Relu behind a normalization lets errors pass. */
 static void add_row_sums(braid_launch_planner *p, const char *kind, const last_shape *s, size_t x, size_t v,
                          braid_launch_piece sums, braid_launch_piece more) {
   begin_last(p, "row_sums", "-DLANES=8", &p->node->inputs[x].desc);
-  if (kind) braid_launch_option(p, "-D%s", kind);
+  bool relu = kind && braid_launch_has_relu(p->node) && strcmp(kind, "GRADIENT") == 0;
+  if (kind) braid_launch_option(p, "-D%s%s", kind, relu ? " -DRELU" : "");
   braid_launch_input(p, x);
   braid_launch_input(p, v);
   braid_launch_input(p, 3);
@@ -72,6 +73,7 @@ static void add_row_sums(braid_launch_planner *p, const char *kind, const last_s
   braid_launch_index(p, s->rows);
   braid_launch_index(p, s->channels);
   braid_launch_index(p, s->slice);
+  for (size_t i = 2; relu && i < 6; i += i == 2 ? 2 : 1) braid_launch_input(p, i);
   braid_launch_groups(p, braid_launch_ceil_div(s->channels, kLanes * kEight), s->slices, 1, last_group(p, kLanes));
 }
 
@@ -131,7 +133,7 @@ void braid_launch_batch_norm_last(braid_launch_planner *p) {
     braid_launch_float(p, braid_attr_float(p->node->attrs, "epsilon", 1e-5));
     braid_launch_range(p, s.channels);
   }
-  begin_last(p, "apply_last", "-DAPPLY", x);
+  begin_last(p, "apply_last", braid_launch_has_relu(p->node) ? "-DAPPLY -DRELU" : "-DAPPLY", x);
   braid_launch_input(p, 0);
   braid_launch_workspace(p, factor);
   if (training)
@@ -144,7 +146,7 @@ void braid_launch_batch_norm_last(braid_launch_planner *p) {
   braid_launch_range(p, s.rows * s.channels / kEight);
 }
 
-/* (dy, x, scale, mean, spread) */
+/* (dy, x, scale, mean, spread; with a Relu, bias) */
 void braid_launch_batch_norm_grad_last(braid_launch_planner *p) {
   const braid_desc *x = &p->node->inputs[1].desc;
   last_shape s = last_shape_of(x);
@@ -169,11 +171,12 @@ void braid_launch_batch_norm_grad_last(braid_launch_planner *p) {
   braid_launch_float(p, braid_attr_float(p->node->attrs, "epsilon", 1e-5));
   end_finish(p, &s);
   if (!braid_launch_has_output(p->node, 0)) return;
-  begin_last(p, "gradient_last", "-DAPPLY", x);
+  begin_last(p, "gradient_last", braid_launch_has_relu(p->node) ? "-DAPPLY -DRELU" : "-DAPPLY", x);
   braid_launch_input(p, 0);
   braid_launch_input(p, 1);
   braid_launch_input(p, 3);
   braid_launch_workspace(p, coefficients);
+  braid_launch_input(p, braid_launch_has_relu(p->node) ? 5 : 3);
   braid_launch_output(p, 0);
   end_elements(p, s.rows * s.channels, s.channels);
   braid_launch_range(p, s.rows * s.channels / kEight);

@@ -3,6 +3,8 @@
 #ifndef BRAID_LAUNCH_CHANNELS_H
 #define BRAID_LAUNCH_CHANNELS_H
 
+#include <string.h>
+
 #include "graph/geometry.h"
 #include "launch/planner.h"
 
@@ -11,6 +13,11 @@
 void braid_launch_follow_channels(const braid_node_desc *node, braid_layout *inputs, braid_layout *outputs);
 static inline bool braid_launch_channels_last(const braid_operand *operand) {
   return operand->desc.layout == BRAID_LAYOUT_BHWC;
+}
+
+/* Is there a Relu behind the normalization, or its gradient in that of one? */
+static inline bool braid_launch_has_relu(const braid_node_desc *node) {
+  return strstr(node->op, "Relu") != NULL;
 }
 
 /* Of a planner that has begun. */

@@ -83,7 +83,7 @@ static const braid_point *collect_waits(braid_launch_queue *queue, const braid_t
     if (braid_timeline_reached(point->timeline, point->value)) continue;
     if (must_run_alone(queue, task) || !chain_wait(queue, task, point, list)) return point;
   }
-  return NULL;
+  return queue->driver->precedes ? queue->driver->precedes(queue, task) : NULL;
 }
 
 static bool has_room(braid_launch_queue *queue, const braid_task *task) {

@@ -40,6 +40,9 @@ typedef struct braid_launch_slot {
 
 /* What the driver does. Events are the driver's own. */
 typedef struct braid_launch_driver {
+  /* Optional: the end of another task in flight that the host has to wait for before this one is enqueued, beside the
+   * task's own waits; NULL: none. It stays until the next call. */
+  const braid_point *(*precedes)(braid_launch_queue *queue, const braid_task *task);
   /* Hands the slot's task over, to run behind `waits`, and fills in its events. A failure may leave one too, of what
    * was begun; a task without an event is over. */
   braid_status (*enqueue)(braid_launch_queue *queue, braid_launch_slot *slot, void *const *waits, size_t wait_count);

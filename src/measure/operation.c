@@ -5,8 +5,10 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/detail.h"
 #include "base/try.h"
 #include "measure/cycles.h"
+#include "runtime/machine.h"
 
 enum { kWarmUps = 2, kFewRuns = 3, kEnoughRuns = 10, kMostRuns = 4096 };
 static const double kLook = 0.1;    /* seconds between two questions whether to go on */
@@ -17,6 +19,18 @@ braid_status braid_bench_go_on(const braid_bench *bench) {
   const braid_profile_options *o = bench->options;
   if (!o->progress || o->progress(o->context, bench->done, bench->total, bench->what)) return BRAID_OK;
   return braid_fail(BRAID_CANCELLED, "interrupted");
+}
+
+/* What one operation fails at; the rest can go on. */
+static bool is_of_operation(braid_status status) {
+  return status == BRAID_UNSUPPORTED || status == BRAID_NOT_FOUND || status == BRAID_TIMEOUT ||
+         status == BRAID_NO_MEMORY || status == BRAID_INVALID_ARGUMENT || status == BRAID_OUT_OF_RANGE ||
+         status == BRAID_INVALID_GRAPH || status == BRAID_INTERNAL || status == BRAID_IO || status == BRAID_BUSY;
+}
+
+static void keep_reason(braid_status status, char *out, size_t bytes) {
+  const char *why = braid_error_detail()[0] ? braid_error_detail() : braid_status_text(status);
+  snprintf(out, bytes, "%.*s", (int)strcspn(why, "\n"), why);
 }
 
 static double now_seconds(void) {
@@ -85,6 +99,56 @@ static braid_status measure_time(braid_bench *bench, braid_trial *trial, braid_o
   }
   braid_free(bench->allocator, seconds);
   return status;
+}
+
+/* --- counters ------------------------------------------------------------------------------------------------------
+ */
+static const double kCounted = 0.02; /* seconds of runs that are counted together */
+enum { kMostCounted = 64 };
+
+typedef struct repetition {
+  braid_trial *trial;
+  size_t times;
+} repetition;
+
+static braid_status run_repetition(void *context) {
+  repetition *r = context;
+  return braid_trial_run_kernels(r->trial, r->times);
+}
+
+static void keep_counts(const braid_counts *counts, size_t times, braid_operation_texts *texts,
+                        braid_profile_entry *entry) {
+  if (!(counts->cycles > 0 && isfinite(counts->cycles) && counts->instructions >= 0 && isfinite(counts->instructions) &&
+        counts->memory_bytes >= 0 && isfinite(counts->memory_bytes))) {
+    snprintf(texts->note, sizeof texts->note, "the device's counters counted nothing");
+    return;
+  }
+  entry->instructions_per_cycle = counts->instructions / counts->cycles;
+  entry->bytes_per_second = counts->memory_bytes / (double)times / entry->seconds;
+  snprintf(texts->note, sizeof texts->note,
+           "by the device's counters, as is the bandwidth: bytes that passed its memory, behind its caches");
+}
+
+/* What the device cannot count it cannot for the next operation either. */
+static braid_status measure_counts(braid_bench *bench, braid_trial *trial, braid_operation_texts *texts,
+                                   braid_profile_entry *entry) {
+  braid_device *device = bench->machine->devices[0].device;
+  const braid_backend *backend = braid_device_backend(device);
+  double fit = kCounted / entry->seconds;
+  repetition r = {trial, fit > kMostCounted ? kMostCounted : fit < 1 ? 1 : (size_t)fit};
+  braid_counts counts;
+  if (!backend->count) return BRAID_OK;
+  if (!bench->uncounted[0]) {
+    braid_clear_detail();
+    braid_status status = backend->count(braid_device_self(device), run_repetition, &r, &counts);
+    if (status == BRAID_OK) keep_counts(&counts, r.times, texts, entry);
+    if (status == BRAID_OK || !is_of_operation(status)) return status;
+    keep_reason(status, texts->note, sizeof texts->note);
+    if (status != BRAID_UNSUPPORTED) return BRAID_OK;
+    memcpy(bench->uncounted, texts->note, sizeof bench->uncounted);
+  }
+  memcpy(texts->note, bench->uncounted, sizeof texts->note);
+  return BRAID_OK;
 }
 
 /* --- energy --------------------------------------------------------------------------------------------------------
@@ -158,16 +222,10 @@ static braid_status operation_try(braid_bench *bench, const braid_subject *subje
     snprintf(texts->kernel, sizeof texts->kernel, "%s", braid_trial_kernel(trial));
     status = measure_time(bench, trial, texts, entry);
     if (status == BRAID_OK && !entry->beside[0]) status = measure_energy(bench, trial, entry);
+    if (status == BRAID_OK) status = measure_counts(bench, trial, texts, entry);
   }
   braid_trial_destroy(trial);
   return status;
-}
-
-/* What one operation fails at; the rest can go on. */
-static bool is_of_operation(braid_status status) {
-  return status == BRAID_UNSUPPORTED || status == BRAID_NOT_FOUND || status == BRAID_TIMEOUT ||
-         status == BRAID_NO_MEMORY || status == BRAID_INVALID_ARGUMENT || status == BRAID_OUT_OF_RANGE ||
-         status == BRAID_INVALID_GRAPH || status == BRAID_INTERNAL || status == BRAID_IO;
 }
 
 braid_status braid_operation_measure(braid_bench *bench, const braid_subject *subject, braid_operation_texts *texts,
@@ -175,17 +233,18 @@ braid_status braid_operation_measure(braid_bench *bench, const braid_subject *su
   texts->why[0] = texts->kernel[0] = texts->note[0] = '\0';
   braid_status status = operation_try(bench, subject, texts, entry);
   if (status != BRAID_OK && is_of_operation(status)) {
-    const char *why = braid_error_detail()[0] ? braid_error_detail() : braid_status_text(status);
-    snprintf(texts->why, sizeof texts->why, "%.*s", (int)strcspn(why, "\n"), why);
-    entry->seconds = entry->seconds_mad = entry->seconds_mean = entry->instructions_per_cycle = NAN;
+    keep_reason(status, texts->why, sizeof texts->why);
+    entry->seconds = entry->seconds_mad = entry->seconds_mean = entry->instructions_per_cycle =
+        entry->bytes_per_second = NAN;
     entry->runs = -1;
     status = BRAID_OK;
   }
   braid_profile_make_plain(texts->why);
   braid_profile_make_plain(texts->kernel);
+  braid_profile_make_plain(texts->note);
   entry->why = texts->why[0] ? texts->why : NULL;
   entry->kernel = texts->kernel[0] ? texts->kernel : NULL;
   entry->ipc_note = texts->note[0] ? texts->note : NULL;
-  if (!isnan(entry->seconds)) entry->bytes_per_second = entry->bytes / entry->seconds;
+  if (isnan(entry->bytes_per_second)) entry->bytes_per_second = entry->bytes / entry->seconds;
   return status;
 }

@@ -13,6 +13,8 @@ void braid_trial_destroy(braid_trial *trial); /* NULL is allowed */
 /* Runs it once. *seconds: what its kernels took by the device's own time, without what was added around them, or, if
  * the device measures none, what the whole call took. TIMEOUT after a minute. */
 BRAID_MUST_CHECK braid_status braid_trial_run(braid_trial *trial, double *seconds);
+/* Runs the operation's own kernels so many times, without what was added around them, on what the last run left. */
+BRAID_MUST_CHECK braid_status braid_trial_run_kernels(braid_trial *trial, size_t times);
 const char *braid_trial_kernel(const braid_trial *trial);
 /* Nothing is left to run: what the operation gives is known, or it is its input. */
 bool braid_trial_is_empty(const braid_trial *trial);

@@ -20,6 +20,9 @@ bool braid_profile_is_database(const braid_allocator *allocator, const char *pat
   return is;
 }
 
+static const char *const kThresholdOps[] = {"MatMul", "Conv"};
+enum { kThresholdCount = sizeof kThresholdOps / sizeof *kThresholdOps };
+
 /* --- a database as a profile ---------------------------------------------------------------------------------------
  */
 /* The structs of files have text that could be changed; here nobody does. */
@@ -67,6 +70,30 @@ static void add_rule(braid_profile *profile, const braid_profile_rule *rule) {
     profile->threshold_ops[profile->threshold_ops_count++] = text_of(rule->op);
 }
 
+/* Whether every device that was measured was so at given sizes of the operation. Entries come device by device. */
+static bool is_measured_by_size(const braid_profile_entry *entries, size_t count, const char *op) {
+  const char *device = NULL;
+  bool found = true, any = false;
+  for (size_t i = 0; i < count; i++) {
+    const braid_profile_entry *entry = &entries[i];
+    if (strcmp(entry->source, "measured") != 0) continue;
+    bool next = !device || strcmp(entry->device, device) != 0;
+    if (next && !found) return false;
+    found = (!next && found) || (entry->size && !isnan(entry->seconds) && strcmp(entry->op, op) == 0);
+    device = entry->device;
+    any = true;
+  }
+  return any && found;
+}
+
+/* Where no publication names operations for thresholds: the paper's two, by our names. */
+static void add_own_thresholds(braid_profile *profile, const braid_profile_entry *entries, size_t count) {
+  if (profile->threshold_ops_count) return;
+  for (size_t i = 0; i < kThresholdCount; i++)
+    if (is_measured_by_size(entries, count, kThresholdOps[i]))
+      profile->threshold_ops[profile->threshold_ops_count++] = text_of(kThresholdOps[i]);
+}
+
 static braid_status read_into(braid_profile_db *db, braid_profile *profile) {
   void *entries, *rules;
   size_t entry_count, rule_count;
@@ -76,10 +103,12 @@ static braid_status read_into(braid_profile_db *db, braid_profile *profile) {
   profile->rows = braid_arena_alloc(profile->arena, (entry_count + 1) * sizeof *profile->rows);
   profile->refusals = braid_arena_alloc(profile->arena, (entry_count + 1) * sizeof *profile->refusals);
   profile->likenesses = braid_arena_alloc(profile->arena, (rule_count + 1) * sizeof *profile->likenesses);
-  profile->threshold_ops = braid_arena_alloc(profile->arena, (rule_count + 1) * sizeof *profile->threshold_ops);
+  profile->threshold_ops =
+      braid_arena_alloc(profile->arena, (rule_count + kThresholdCount) * sizeof *profile->threshold_ops);
   if (!profile->rows || !profile->refusals || !profile->likenesses || !profile->threshold_ops) return BRAID_NO_MEMORY;
   for (size_t i = 0; i < entry_count; i++) add_row(profile, (const braid_profile_entry *)entries + i);
   for (size_t i = 0; i < rule_count; i++) add_rule(profile, (const braid_profile_rule *)rules + i);
+  add_own_thresholds(profile, entries, entry_count);
   profile->source = text_of("measured and imported");
   return BRAID_OK;
 }

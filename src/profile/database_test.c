@@ -298,6 +298,47 @@ static void test_import(void **state) {
   braid_profile_free(database);
 }
 
+static void put_simple(braid_profile_db *db, const char *source, const char *device, const char *op, const char *size) {
+  braid_profile_entry entry;
+  braid_table_clear(&braid_profile_entry_table, &entry);
+  entry.device = device;
+  entry.devices = 1;
+  entry.op = entry.key = op;
+  entry.beside = "";
+  entry.shapes = "";
+  entry.size = size;
+  entry.bytes = 1e6;
+  entry.seconds = 1e-3;
+  entry.source = source;
+  entry.date = "2026-11-23T10:52:55Z";
+  OK(braid_profile_put(db, &braid_profile_entry_table, &entry));
+}
+
+/* By which operations candidates are found: those that all devices were measured at, in several sizes; what a model
+ * has of them does not count. */
+static void test_own_thresholds(void **state) {
+  (void)state;
+  static const struct {
+    const char *source, *device, *op, *size;
+    unsigned then;
+  } steps[] = {{"a paper", "v", "MatMul", "small", 0}, {"measured", "a", "Relu", "small", 0},
+               {"measured", "a", "MatMul", NULL, 0},   {"measured", "a", "MatMul", "small", 1},
+               {"measured", "b", "Relu", "small", 0},  {"measured", "b", "MatMul", "medium", 1},
+               {"measured", "b", "Conv", "small", 1},  {"measured", "a", "Conv", "large", 2},
+               {"measured", "0", "Conv", "large", 1},  {"measured", "0", "MatMul", "large", 2},
+               {"measured", "c", "Relu", "large", 0}};
+  braid_profile_db *db = open_to_write();
+  for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
+    braid_profile *profile;
+    put_simple(db, steps[i].source, steps[i].device, steps[i].op, steps[i].size);
+    OK(braid_profile_from_database(db, NULL, &profile));
+    if (profile->threshold_ops_count != steps[i].then)
+      fail_msg("step %zu: %u operations", i, profile->threshold_ops_count);
+    braid_profile_free(profile);
+  }
+  braid_profile_db_close(db);
+}
+
 static void test_import_refused(void **state) {
   (void)state;
   size_t count;
@@ -490,10 +531,10 @@ int main(void) {
       cmocka_unit_test_setup(test_no_database, fresh),    cmocka_unit_test_setup(test_damage, fresh),
       cmocka_unit_test_setup(test_locked, fresh),         cmocka_unit_test_setup(test_undone, fresh),
       cmocka_unit_test_setup(test_killed, fresh),         cmocka_unit_test_setup(test_import, fresh),
-      cmocka_unit_test_setup(test_import_refused, fresh), cmocka_unit_test_setup(test_idle_power, fresh),
-      cmocka_unit_test_setup(test_unreadable, fresh),     cmocka_unit_test_setup(test_too_many_rows, fresh),
-      cmocka_unit_test_setup(test_no_memory, fresh),      cmocka_unit_test_setup(test_forget, fresh),
-      cmocka_unit_test_setup(test_forget_fails, fresh),
+      cmocka_unit_test_setup(test_import_refused, fresh), cmocka_unit_test_setup(test_own_thresholds, fresh),
+      cmocka_unit_test_setup(test_idle_power, fresh),     cmocka_unit_test_setup(test_unreadable, fresh),
+      cmocka_unit_test_setup(test_too_many_rows, fresh),  cmocka_unit_test_setup(test_no_memory, fresh),
+      cmocka_unit_test_setup(test_forget, fresh),         cmocka_unit_test_setup(test_forget_fails, fresh),
   };
   return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

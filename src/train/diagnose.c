@@ -3,7 +3,10 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/detail.h"
 #include "base/try.h"
+#include "tensor/layout.h"
+#include "train/checkpoint/state_copy.h"
 #include "train/data/dataset.h"
 
 static int64_t first_not_finite(const float *data, int64_t count) {
@@ -77,7 +80,7 @@ static braid_status read_finite(braid_trainer *trainer, const braid_value *value
   BRAID_TRY(braid_tensor_create(trainer->allocator, &value->desc, &tensor));
   braid_status status = braid_session_read(trainer->session, value->name, tensor);
   if (status == BRAID_OK && value->desc.dtype == BRAID_F32 &&
-      first_not_finite(braid_tensor_const_data(tensor), braid_desc_count(&value->desc)) >= 0)
+      !braid_all_finite(braid_tensor_const_data(tensor), braid_desc_count(&value->desc)))
     status = not_finite(trainer, "parameter", value->name, NULL);
   if (status == BRAID_OK)
     *out = tensor;
@@ -114,11 +117,36 @@ braid_status braid_trainer_check_finite(braid_trainer *trainer) {
   BRAID_TRY(check_scale(trainer));
   for (size_t i = 0; i < trainer->step->value_count; i++) {
     braid_tensor *tensor;
-    if (!is_trained(&trainer->step->values[i])) continue;
+    if (!is_trained(&trainer->step->values[i]) || trainer->step->values[i].desc.dtype != BRAID_F32) continue;
     BRAID_TRY(read_finite(trainer, &trainer->step->values[i], &tensor));
     braid_tensor_release(tensor);
   }
   return BRAID_OK;
+}
+
+/* What lies between the elements of a padded layout counts as nothing. */
+static braid_status check_item(void *context, const braid_state_item *item, const void *bytes) {
+  const braid_trainer *trainer = context;
+  if (item->desc.dtype != BRAID_F32) return BRAID_OK;
+  braid_tensor *tensor = NULL;
+  if (braid_desc_is_padded(&item->desc)) {
+    BRAID_TRY(braid_tensor_create(trainer->allocator, &item->value->desc, &tensor));
+    braid_layout_unpack(&item->desc, bytes, braid_tensor_data(tensor));
+    bytes = braid_tensor_const_data(tensor);
+  }
+  bool finite = braid_all_finite(bytes, braid_desc_count(&item->value->desc));
+  braid_tensor_release(tensor);
+  return finite ? BRAID_OK : not_finite(trainer, "parameter", item->value->name, NULL);
+}
+
+braid_status braid_trainer_look(braid_trainer *trainer) {
+  braid_status taken = braid_state_copy_take(trainer);
+  if (taken == BRAID_NO_MEMORY)
+    braid_clear_detail();
+  else
+    BRAID_TRY(taken);
+  BRAID_TRY(check_scale(trainer));
+  return braid_state_copy_visit(trainer, check_item, trainer);
 }
 
 static braid_status copy_state(braid_trainer *trainer, const braid_graph *graph, braid_session *session) {

@@ -12,4 +12,7 @@ braid_status braid_trainer_blame_loss(const braid_trainer *trainer);
 /* NOT_FINITE names a parameter or state with a value that is not finite. The loss may still be finite, since gradients
  * overflow before it does and a Relu may map NaN to 0. */
 braid_status braid_trainer_check_finite(braid_trainer *trainer);
+/* The same of a new copy of all of them (trainer->state_copy), if there is memory for it. Nobody uses the one before.
+ */
+braid_status braid_trainer_look(braid_trainer *trainer);
 #endif

@@ -59,6 +59,7 @@ braid_status braid_trainer_replace(braid_trainer *trainer, const char *place, br
   braid_session *before = trainer->session;
   next->execution->timed = true;
   trainer->session = next;
+  braid_trainer_pin_all(trainer);
   int64_t switched = braid_now_ns();
   braid_session_destroy(before);
   out->switch_seconds = (double)(switched - made) * 1e-9;

@@ -34,22 +34,6 @@
 
 /* --- creation ------------------------------------------------------------------------------------------------------
  */
-braid_status braid_trainer_seek(braid_trainer *trainer) {
-  braid_loader_destroy(trainer->loader);
-  trainer->loader = NULL;
-  braid_loader_options loading = {.batch = trainer->options.batch,
-                                  .seed = trainer->options.seed,
-                                  .shuffle = true,
-                                  .augment = true,
-                                  .mixup = trainer->options.mixup,
-                                  .label_noise = trainer->options.label_noise,
-                                  .slice_first = trainer->slice.first,
-                                  .slice_count = trainer->slice.group ? trainer->slice.count : 0};
-  bool at_end = trainer->epoch_step == braid_trainer_epoch_steps(trainer);
-  int64_t first = at_end ? 0 : trainer->epoch_step * trainer->options.accumulate;
-  return braid_loader_create(trainer->train, &loading, trainer->epoch + at_end, first, &trainer->loader);
-}
-
 braid_session_options braid_trainer_place(const braid_trainer *trainer) {
   const braid_train_options *o = &trainer->options;
   return (braid_session_options){.devices = o->devices,
@@ -181,15 +165,15 @@ static braid_status trainer_build(braid_trainer *trainer, const braid_graph *mod
   BRAID_TRY(o->precision == BRAID_INT8 ? braid_integer_build(trainer)
                                        : braid_step_graph(trainer->model, &info, o, &trainer->step));
   BRAID_TRY(check_own_test(trainer));
-  trainer->scores =
-      braid_zalloc_array(trainer->allocator, (size_t)(trainer->slice.count * info.classes), sizeof(float));
-  if (!trainer->scores) return BRAID_NO_MEMORY;
+  BRAID_TRY(braid_trainer_make_room(trainer));
   BRAID_TRY(open_output(trainer));
   braid_session_options session = braid_trainer_place(trainer);
   session.training = true;
   session.loose_place = false;
   session.trace = o->trace;
-  return braid_session_create(trainer->step, &session, &trainer->session);
+  BRAID_TRY(braid_session_create(trainer->step, &session, &trainer->session));
+  braid_trainer_pin_all(trainer);
+  return BRAID_OK;
 }
 
 /* Where processes train together, all others write nothing. */
@@ -205,11 +189,21 @@ static void trainer_init(braid_trainer *trainer, const braid_allocator *allocato
   if (rank) trainer->options.out_directory = trainer->options.ledger = trainer->options.trace = NULL;
 }
 
+/* The end of the first epoch does not wait for memory, which takes longer to get and to pin than to copy to. */
+static braid_status make_state_copy(braid_trainer *trainer) {
+  if (!trainer->slice.group && !braid_aside_suits(trainer)) return BRAID_OK;
+  braid_status status = braid_state_copy_take(trainer);
+  if (status != BRAID_NO_MEMORY) return status;
+  braid_clear_detail();
+  return BRAID_OK;
+}
+
 /* Once all processes are there. */
 static braid_status trainer_begin(braid_trainer *trainer) {
   BRAID_TRY(braid_peers_check(trainer));
   BRAID_TRY(braid_peers_status(trainer, begin_output(trainer)));
-  return braid_peers_state(trainer);
+  BRAID_TRY(braid_peers_state(trainer));
+  return braid_peers_status(trainer, make_state_copy(trainer));
 }
 
 braid_status braid_trainer_create(const braid_graph *model, braid_dataset *train, braid_dataset *test,
@@ -259,18 +253,19 @@ void braid_trainer_destroy(braid_trainer *trainer) {
   if (!trainer) return;
   const braid_allocator *allocator = trainer->allocator;
   if (braid_aside_end(trainer) != BRAID_OK) braid_clear_detail();
-  braid_loader_destroy(trainer->loader);
+  braid_trainer_drop_feed(trainer);
   braid_events_close(trainer->events);
   braid_ledger_writer_close(trainer->ledger);
   braid_recorder_destroy(trainer->recorder);
   braid_integer_digests_deinit(&trainer->digests);
   braid_session_destroy(trainer->session);
+  braid_state_copy_deinit(trainer);
+  braid_free(allocator, trainer->room);
   braid_graph_destroy(trainer->step);
   braid_integer_network_destroy(trainer->integers);
   braid_graph_destroy(trainer->model);
   braid_output_close(trainer->output);
   braid_free(allocator, trainer->settings);
-  braid_free(allocator, trainer->scores);
   braid_free(allocator, trainer->record.rows);
   braid_train_options_release(allocator, &trainer->options);
   braid_free(allocator, trainer);
@@ -488,7 +483,7 @@ static braid_status look_at_state(braid_trainer *trainer, bool together) {
   if (together) BRAID_TRY(braid_peers_choose(trainer, &looks));
   if (!looks) return BRAID_OK;
   trainer->looked_at = braid_trainer_steps_done(trainer);
-  BRAID_TRY(braid_trainer_check_finite(trainer));
+  BRAID_TRY(braid_trainer_look(trainer));
   return together ? braid_peers_compare(trainer) : BRAID_OK;
 }
 
@@ -534,8 +529,8 @@ braid_status braid_trainer_run(braid_trainer *trainer, braid_train_callback *cal
     if (status != BRAID_OK) return status;
   }
   if (trainer->slice.group && timed && trainer->looked_at != braid_trainer_steps_done(trainer)) {
-    BRAID_TRY(braid_trainer_check_finite(trainer));
-    BRAID_TRY(braid_peers_compare(trainer));
+    braid_trainer_note_failure(trainer, braid_aside_end(trainer), "what a thread was writing is lost");
+    BRAID_TRY(look_at_state(trainer, true));
   }
   BRAID_TRY(braid_trainer_keep_all(trainer));
   if (trainer->ledger) BRAID_TRY(braid_ledger_writer_sync(trainer->ledger));
@@ -543,45 +538,4 @@ braid_status braid_trainer_run(braid_trainer *trainer, braid_train_callback *cal
   if (status != BRAID_OK) return status;
   return trainer->side_failure == BRAID_OK ? BRAID_OK
                                            : braid_fail(trainer->side_failure, "%s", trainer->side_failure_detail);
-}
-
-/* --- the trained model ---------------------------------------------------------------------------------------------
- */
-/* So that another training of the saved model trains the same. Of what the step's graph does not hold (an If's other
- * branch, sources of what was folded) only what can never train is settled. */
-static void note_what_trained(braid_value *value, braid_value_kind kind, bool in_step) {
-  if (kind == BRAID_VALUE_PARAMETER)
-    value->origin = BRAID_ORIGIN_TRAINED;
-  else if (in_step || braid_value_never_trains(value))
-    value->origin = BRAID_ORIGIN_FIXED;
-}
-
-braid_status braid_trainer_model(braid_trainer *trainer, braid_graph **out) {
-  *out = NULL;
-  braid_graph *graph;
-  if (trainer->integers) return braid_integer_trained(trainer, out);
-  BRAID_TRY(braid_graph_clone(trainer->model, &graph));
-  braid_status status = BRAID_OK;
-  for (size_t i = 0; status == BRAID_OK && i < graph->value_count; i++) {
-    braid_value *value = &graph->values[i];
-    braid_value_id id = value->tensor ? braid_graph_find_value(trainer->step, value->name) : -1;
-    braid_value_kind kind = id < 0 ? BRAID_VALUE_CONSTANT : trainer->step->values[id].kind;
-    note_what_trained(value, kind, id >= 0);
-    if (kind != BRAID_VALUE_PARAMETER && kind != BRAID_VALUE_STATE) continue;
-    braid_tensor *tensor;
-    status = braid_tensor_create(trainer->allocator, &value->desc, &tensor);
-    if (status != BRAID_OK) break;
-    braid_tensor_release(value->tensor);
-    value->tensor = tensor;
-    braid_value_id average = braid_keeps_parameters(&trainer->options) && kind == BRAID_VALUE_PARAMETER
-                                 ? braid_step_average(trainer->step, value->name)
-                                 : -1;
-    const char *name = average < 0 ? value->name : trainer->step->values[average].name;
-    status = braid_session_read(trainer->session, name, tensor);
-  }
-  if (status == BRAID_OK)
-    *out = graph;
-  else
-    braid_graph_destroy(graph);
-  return status;
 }

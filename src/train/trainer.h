@@ -5,11 +5,19 @@
 #include "graph/graph.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/output.h"
+#include "train/checkpoint/state_copy.h"
 #include "train/integer/digests.h"
+#include "train/integer/network.h"
 #include "train/parallel/slice.h"
 #include "train/record.h"
 #include "train/report/events.h"
 #include "train/step.h"
+
+/* Of one step, in memory that devices copy from and to by themselves. */
+typedef struct braid_step_room {
+  braid_step_numbers numbers;
+  float loss;
+} braid_step_room;
 
 struct braid_trainer {
   const braid_allocator *allocator;
@@ -33,7 +41,10 @@ struct braid_trainer {
   bool resumed;   /* from a checkpoint */
   bool savable;   /* the model can be written as ONNX */
   braid_record record;
-  float *scores;             /* samples of the slice x classes, of the last step */
+  braid_step_room *room; /* what steps are given and give, beside samples */
+  braid_batch batch;     /* of the next step's first part, or the last one */
+  bool fetched;  /* it is the next one's: with other processes all tell each other early that they have theirs */
+  float *scores; /* samples of the slice x classes, of the last step; behind it */
   int64_t epoch, epoch_step; /* next step to run */
   int64_t steps;             /* per epoch; with options.steps the last one may have fewer */
   double loss_sum, epoch_seconds;
@@ -41,10 +52,11 @@ struct braid_trainer {
   double step_loss;      /* of the last step */
   double step_seconds;   /* measured; of the last step, with reading its batches */
   int64_t step_correct, step_seen;
-  size_t aside_bytes;        /* of values: from so many on they are written by a thread (aside.h) */
-  struct braid_aside *aside; /* what the thread writes, or has written; NULL: nothing */
-  int64_t looked_at;         /* steps that were done when the state was last looked at before it was kept */
-  bool model_owed;           /* model.onnx is that of an earlier epoch */
+  size_t aside_bytes;          /* of values: from so many on they are written by a thread (aside.h) */
+  struct braid_aside *aside;   /* what the thread writes, or has written; NULL: nothing */
+  braid_state_copy state_copy; /* of the step that was last looked at; while there is an aside, also the thread's */
+  int64_t looked_at;           /* steps that were done when the state was last looked at before it was kept */
+  bool model_owed;             /* model.onnx is that of an earlier epoch */
   braid_status side_failure; /* first failure of an evaluation, report or checkpoint; returned at the end of the run */
   char side_failure_detail[1024];
 };
@@ -90,8 +102,20 @@ const char *braid_trainer_task_node(const braid_trainer *trainer, size_t task, s
 double braid_trainer_task_seconds(const braid_trainer *trainer, size_t task);
 /* Checks that the names of all parameters and states are valid in checkpoints. */
 BRAID_MUST_CHECK braid_status braid_trainer_check_names(const braid_trainer *trainer);
-/* The batches that come next are those after the steps done. */
+/* feed.c. The batches that come next are those after the steps done. */
 BRAID_MUST_CHECK braid_status braid_trainer_seek(braid_trainer *trainer);
+/* Makes `room` and `scores`. */
+BRAID_MUST_CHECK braid_status braid_trainer_make_room(braid_trainer *trainer);
+/* Tells devices of memory that they copy from and to, so that they need no copy of it in between; where they can't take
+ * it so, copies are slower. */
+void braid_trainer_pin(braid_trainer *trainer, void *memory, size_t bytes);
+void braid_trainer_unpin(braid_trainer *trainer, void *memory);
+/* All that is the trainer's, for a session that is new. */
+void braid_trainer_pin_all(braid_trainer *trainer);
+void braid_trainer_drop_feed(braid_trainer *trainer);
+/* trained.c: as braid_trainer_model, of what `read` gives by name. */
+BRAID_MUST_CHECK braid_status braid_trainer_model_of(const braid_trainer *trainer, braid_integer_read *read,
+                                                     void *context, braid_graph **out);
 /* The step that is next in its epoch. */
 BRAID_MUST_CHECK braid_status braid_trainer_run_step(braid_trainer *trainer, double rate);
 /* One step at this rate, of the next epoch where this one is over; `loss` of its batches. */

@@ -245,6 +245,41 @@ static void test_lost_aside(void **state) {
   braid_graph_destroy(graph);
 }
 
+/* The same, but it is back before the end, once the thread has found it gone: then everything is written once more. */
+static bool hide_output(void *context, const braid_train_progress *progress) {
+  char path[160], other[200];
+  (void)context;
+  snprintf(path, sizeof path, "%s/hidden", folder);
+  snprintf(other, sizeof other, "%s/elsewhere", folder);
+  if (progress->epoch == 2 && progress->step == 1) (void)rename(path, other);
+  if (progress->epoch < 2 || !progress->epoch_done) return true;
+  nanosleep(&(struct timespec){0, 300000000}, NULL);
+  (void)rename(other, path);
+  return true;
+}
+
+static void test_hidden_aside(void **state) {
+  (void)state;
+  stop_at never = {.after = -1};
+  long bytes, other;
+  train(options_of("seen"), &never, BRAID_OK);
+  braid_graph *graph = network();
+  braid_dataset *data = glyphs("train");
+  braid_trainer *trainer;
+  braid_train_options options = options_of("hidden");
+  ok(braid_trainer_create(graph, data, NULL, &options, &trainer));
+  trainer->aside_bytes = 0;
+  assert_int_equal(braid_trainer_run(trainer, hide_output, NULL), BRAID_IO); /* as something was lost */
+  braid_trainer_destroy(trainer);
+  braid_dataset_close(data);
+  braid_graph_destroy(graph);
+  char *expected = read_output("seen", "model.onnx", &bytes), *found = read_output("hidden", "model.onnx", &other);
+  assert_int_equal(other, bytes);
+  assert_memory_equal(found, expected, (size_t)bytes);
+  free(expected);
+  free(found);
+}
+
 static braid_train_options options_with_monitor(const char *name) {
   braid_train_options options = options_of(name);
   options.batch = 80;
@@ -362,6 +397,7 @@ int main(void) {
                                      cmocka_unit_test(test_written_aside),
                                      cmocka_unit_test(test_slow_disk),
                                      cmocka_unit_test(test_lost_aside),
+                                     cmocka_unit_test(test_hidden_aside),
                                      cmocka_unit_test(test_resume_with_monitor),
                                      cmocka_unit_test(test_balanced_classes),
                                      cmocka_unit_test(test_average_is_saved)};

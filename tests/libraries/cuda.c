@@ -7,7 +7,9 @@
  *   FAKE_CUDA_NO_UPDATE=1  of graphs                 FAKE_CUDA_NO_CAPTURE=1  of graphs
  *
  * After a failure for good every call that wants a context gives the same code. fake_cuda_hold stops all streams:
- * what is enqueued from then on is done by fake_cuda_go, and memory is not freed before.
+ * what is enqueued from then on is done by fake_cuda_go, and memory is not freed before. fake_cuda_launches counts
+ * those of kernels, for the library that passes for CUPTI; fake_cuda_host_calls, how often streams were given functions
+ * of the host.
  *
  * WITHOUT_FUNCTIONS: a library that has none of the driver's. EMULATE: one whose kernels compute, on the host. */
 #ifndef WITHOUT_FUNCTIONS
@@ -42,7 +44,7 @@ enum { kMostShared = 232448 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static size_t in_use;
-static long launches, events;
+static long launches, events, dependent, host_calls;
 static braid_cuda_result broken;
 static bool held; /* atomic */
 
@@ -321,6 +323,9 @@ static braid_cuda_result take_copy(void *to, const void *from, size_t bytes, bra
   NEED_CONTEXT;
   return take_step(stream, &(step){.to = to, .from = from, .bytes = bytes});
 }
+EXPORT long fake_cuda_launches(void) {
+  return __atomic_load_n(&launches, __ATOMIC_RELAXED);
+}
 EXPORT void fake_cuda_hold(void) {
   __atomic_store_n(&held, true, __ATOMIC_RELEASE);
 }
@@ -359,8 +364,12 @@ EXPORT braid_cuda_result cuStreamWaitEvent(braid_cuda_stream stream, braid_cuda_
   (void)stream, (void)event, (void)flags;
   return broken;
 }
+EXPORT long fake_cuda_host_calls(void) {
+  return __atomic_load_n(&host_calls, __ATOMIC_RELAXED);
+}
 EXPORT braid_cuda_result cuLaunchHostFunc(braid_cuda_stream stream, braid_cuda_host_call call, void *context) {
   NEED_CONTEXT;
+  __atomic_add_fetch(&host_calls, 1, __ATOMIC_RELAXED);
   return take_step(stream, &(step){.call = call, .to = context});
 }
 EXPORT braid_cuda_result cuEventCreate(braid_cuda_event_handle *event, unsigned flags) {
@@ -421,16 +430,32 @@ EXPORT braid_cuda_result cuFuncSetAttribute(braid_cuda_function function, int at
   NEED_CONTEXT;
   return attribute == BRAID_CUDA_DYNAMIC_SHARED && value >= 0 && value <= kMostShared ? 0 : kInvalidValue;
 }
-EXPORT braid_cuda_result cuLaunchKernel(braid_cuda_function function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
-                                        unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared,
-                                        braid_cuda_stream stream, void **arguments, void **extra) {
-  (void)function, (void)block_y, (void)block_z, (void)shared, (void)stream, (void)arguments, (void)extra;
+/* Launches that need not wait for the end of the kernel before; -1: of a card or a driver that does not know such. */
+EXPORT long fake_cuda_dependent(void) {
+  return dependent;
+}
+static void count_dependent(const braid_cuda_launch_config *config) {
+  for (unsigned i = 0; i < config->attribute_count; i++) {
+    if (config->attributes[i].id != BRAID_CUDA_PROGRAMMATIC_SERIALIZATION || !config->attributes[i].value.allowed)
+      continue;
+    if (setting("FAKE_CUDA_CAPABILITY", 9) < 9 || setting("FAKE_CUDA_VERSION", 13000) < 12030)
+      dependent = -1;
+    else if (dependent >= 0)
+      dependent++;
+  }
+}
+EXPORT braid_cuda_result cuLaunchKernelEx(const braid_cuda_launch_config *config, braid_cuda_function function,
+                                          void **arguments, void **extra) {
+  const unsigned *grid = config->grid, *block = config->block;
+  (void)function, (void)arguments, (void)extra;
   NEED_CONTEXT;
-  if (!grid_x || !grid_y || !grid_z || grid_y > 65535 || grid_z > 65535 || !block_x || block_x > 1024) return 1;
+  if (!grid[0] || !grid[1] || !grid[2] || grid[1] > 65535 || grid[2] > 65535 || !block[0] || block[0] > 1024 ||
+      block[1] != 1 || block[2] != 1)
+    return kInvalidValue;
+  count_dependent(config);
   if (__atomic_add_fetch(&launches, 1, __ATOMIC_RELAXED) == setting("FAKE_CUDA_FAIL", -1)) broken = kLaunchFailed;
 #ifdef EMULATE
-  emulate_launch((const emulated_function *)(const void *)function, (const unsigned[]){grid_x, grid_y, grid_z}, block_x,
-                 arguments);
+  emulate_launch((const emulated_function *)(const void *)function, grid, block[0], arguments);
 #endif
   return 0; /* a kernel's failure shows at its end */
 }

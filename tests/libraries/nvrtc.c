@@ -23,12 +23,13 @@ EXPORT const char *nvrtcGetErrorString(int code) {
 }
 EXPORT int nvrtcGetNumSupportedArchs(int *count);
 EXPORT int nvrtcGetNumSupportedArchs(int *count) {
-  *count = 1;
+  *count = 2;
   return 0;
 }
 EXPORT int nvrtcGetSupportedArchs(int *out);
 EXPORT int nvrtcGetSupportedArchs(int *out) {
-  *out = 90;
+  out[0] = 80;
+  out[1] = 90;
   return 0;
 }
 EXPORT int nvrtcCreateProgram(program *out, const char *text, const char *name, int count, const char *const *headers,

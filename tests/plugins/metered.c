@@ -11,7 +11,10 @@
  *   link_us    what a transfer takes (0)
  *   stuck      1: the counter does not move (0)
  *   stalls     how many kernels take stall_us longer (0), from number stall_at on (1)
- *   kernels    how many it runs before it is lost; 0: no limit (0) */
+ *   kernels    how many it runs before it is lost; 0: no limit (0)
+ *   counters   1: it counts 300 instructions, 200 cycles and 50000 bytes of memory for each kernel, in two passes;
+ *              2: it says that it may not; 3: the first time that another counts; 4: it counts no cycles; 0: it has
+ * none (0) */
 #include <braid/plugin.h>
 #undef BRAID_PLUGIN
 #define BRAID_PLUGIN(backend)
@@ -25,7 +28,7 @@ typedef struct meter {
   double at, joules;           /* until when they are counted */
   double edge, joules_at_edge; /* of the last window */
   double edges[4], watts;      /* joules at the last edges, the mean power between them */
-  int running, runs, kernels;
+  int running, runs, kernels, counts;
 } meter;
 static meter METER = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -110,6 +113,20 @@ static braid_status metered_task(void *context, const braid_task *task) {
   return BRAID_OK;
 }
 
+static braid_status metered_count(void *device, braid_status (*run)(void *context), void *context, braid_counts *out) {
+  (void)device;
+  int how = (int)setting("counters", 0), before = METER.kernels;
+  if (how == 2) return braid_fail(BRAID_UNSUPPORTED, "metered may not count");
+  if (how == 3 && !METER.counts++) return braid_fail(BRAID_BUSY, "somebody else counts");
+  for (int pass = 0; pass < 2; pass++) {
+    braid_status status = run(context);
+    if (status != BRAID_OK) return status;
+  }
+  double kernels = (METER.kernels - before) / 2.0;
+  *out = (braid_counts){300 * kernels, how == 4 ? 0 : 200 * kernels, 50000 * kernels};
+  return BRAID_OK;
+}
+
 static braid_status metered_queue(void *device, braid_timeline *timeline, void **queue) {
   static const braid_host_queue_ops OPS = {.run = metered_task};
   return braid_host_queue_create(((tutor *)device)->allocator, "metered", &OPS, device, timeline,
@@ -140,5 +157,6 @@ const braid_backend *braid_plugin(uint32_t abi) {
   table.queue_create = metered_queue;
   table.read_energy = metered_energy;
   table.read_power = metered_power;
+  if (setting("counters", 0) > 0) table.count = metered_count;
   return &table;
 }

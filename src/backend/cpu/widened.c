@@ -193,7 +193,9 @@ static const braid_kernel kKernels[] = {
     WIDENED("GlobalAveragePool", "wide_average_pool"),
     WIDENED("GlobalAveragePoolGrad", "wide_average_pool_grad"),
     WIDENED("BatchNormalization", "wide_batch_norm"),
+    WIDENED("BatchNormalizationRelu", "wide_batch_norm_relu"),
     WIDENED("BatchNormalizationGrad", "wide_batch_norm_grad"),
+    WIDENED("BatchNormalizationReluGrad", "wide_batch_norm_relu_grad"),
 };
 
 extern const braid_cpu_table braid_cpu_widened;

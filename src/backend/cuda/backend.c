@@ -4,9 +4,10 @@
  *   compiler   NVRTC, the same                                program   kernel text, compiled and loaded
  *   options    what may follow a device's name                kernel    a node's recipe as launches
  *   queue      tasks as commands of a stream                  transfer  between the card and the host
- *   record     a plan's tasks as CUDA graphs                  power     by NVML
+ *   record     a plan's tasks as CUDA graphs                  bounce    small transfers by pinned memory
  *   blas, dnn  kernels that are cuBLASLt's and cuDNN's        tensor    products of bytes on tensor cores
- *   nccl       sums over the cards of several processes
+ *   nccl       sums over the cards of several processes       power     by NVML
+ *   cupti      the library of the card's counters             counters  what a card counts while tasks run
  *
  * The other kernels are those of src/launch, their text in kernels/opencl behind kernels/cuda/prelude.cuh; the order
  * and the ending of tasks are launch/queue's. */
@@ -14,6 +15,7 @@
 #include <string.h>
 
 #include "backend/cuda/compiler.h"
+#include "backend/cuda/counters.h"
 #include "backend/cuda/kernel.h"
 #include "backend/cuda/libraries.h"
 #include "backend/cuda/memory.h"
@@ -90,6 +92,7 @@ static void device_close(void *self) {
     braid_cuda_leave(device);
     (void)device->cuda->context_release(device->id);
   }
+  braid_cuda_counters_close(device);
   braid_nvml_close(device->card);
   pthread_mutex_destroy(&device->card_lock);
   pthread_mutex_destroy(&device->program_lock);
@@ -152,6 +155,8 @@ static void device_set_host(void *self, const braid_log *log, const char *cache)
   set_cache(device, cache);
 }
 
+enum { kKnowsDependentGraphs = 12030 }; /* the driver, in what it captures */
+
 static braid_status init_device(braid_cuda_device *device, size_t index, const braid_cuda_options *options) {
   BRAID_TRY(find_device(device->cuda, index, &device->id));
   describe_card(device->cuda, device->id, index, &device->info);
@@ -159,6 +164,8 @@ static braid_status init_device(braid_cuda_device *device, size_t index, const b
   braid_launch_tune(&device->traits, &options->knobs);
   device->deadline_ns = (int64_t)options->deadline_ms * 1000000;
   device->tf32 = options->tf32;
+  device->dependent_launch = !options->no_dependent && device->cuda->version >= kKnowsDependentGraphs &&
+                             braid_cuda_compiler_waits(device->capability);
   device->all_libraries = options->all_libraries;
   device->arena_bytes = options->arena_bytes;
   if (options->arena_bytes) device->info.memory_bytes = options->arena_bytes;
@@ -263,4 +270,5 @@ const braid_backend braid_backend_cuda = {
     .status = braid_cuda_device_status,
     .query = braid_cuda_query_kernel,
     .absence = braid_cuda_missing,
+    .count = braid_cuda_count,
 };

@@ -33,21 +33,24 @@ static inline void *preload(const char *name) {
   return dlopen(path, RTLD_NOW | RTLD_LOCAL);
 }
 
-/* Of the library that passes for the driver: streams stop, and go on. */
+static void *card_driver; /* the library that passes for it */
+/* Of it: streams stop, and go on; how often they were given functions of the host. */
 static void (*hold_streams)(void);
 static void (*go_on)(void);
+static long (*host_calls)(void);
 
 static inline bool preload_driver(const char *name) {
-  void *library = preload(name);
-  if (library && braid_library_find(library, "fake_cuda_hold", &hold_streams, sizeof hold_streams))
-    return braid_library_find(library, "fake_cuda_go", &go_on, sizeof go_on);
-  return library != NULL;
+  card_driver = preload(name);
+  if (card_driver && braid_library_find(card_driver, "fake_cuda_hold", &hold_streams, sizeof hold_streams))
+    return braid_library_find(card_driver, "fake_cuda_go", &go_on, sizeof go_on) &&
+           braid_library_find(card_driver, "fake_cuda_host_calls", &host_calls, sizeof host_calls);
+  return card_driver != NULL;
 }
 
 enum { kLongestChild = 120 }; /* seconds; one that takes longer hangs */
 
 /* Runs it in a child, with the libraries loaded before (NULL: none) and a variable set. */
-static inline void in_child(int (*run)(void), const char *driver, const char *compiler, const char *variable,
+static inline void in_child(int (*run)(void), const char *card, const char *compiler, const char *variable,
                             const char *value) {
   fflush(NULL);
   pid_t child = fork();
@@ -56,7 +59,7 @@ static inline void in_child(int (*run)(void), const char *driver, const char *co
     (void)signal(SIGSEGV, SIG_DFL); /* cmocka's handler would go on with the next test */
     alarm(kLongestChild);
     if (variable) setenv(variable, value, 1);
-    bool loaded = (!driver || preload_driver(driver)) && (!compiler || preload(compiler));
+    bool loaded = (!card || preload_driver(card)) && (!compiler || preload(compiler));
     _exit(loaded ? run() : 2);
   }
   int status = 0;

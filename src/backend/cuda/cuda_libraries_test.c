@@ -1,5 +1,6 @@
 /* Kernels that are those of CUDA's libraries, by libraries that pass for them (tests/libraries/cudalibraries.c): what
- * is taken and refused, a step that is made of them, and cards of several processes that are joined by NCCL. */
+ * is taken and refused, a step that is made of them, memory that training pins, and cards of several processes that are
+ * joined by NCCL. */
 #include "backend/cuda/cuda_children.h"
 
 #include <string.h>
@@ -10,6 +11,7 @@
 #include "device/group/thread_group.h"
 #include "skip.h"
 #include "train/step.h"
+#include "train/trainer.h"
 
 /* --- cuBLASLt and cuDNN --------------------------------------------------------------------------------------------
  */
@@ -124,6 +126,44 @@ static int trains_in_halves(void) {
   return 0;
 }
 
+/* Samples, numbers, scores and the copy of the state lie in pinned memory: no function of the host holds up the stream,
+ * and the copy is what sessions give by name. */
+static int trains_pinned(void) {
+  braid_registry *registry;
+  braid_graph *model;
+  braid_dataset *data;
+  braid_trainer *trainer;
+  braid_train_options options;
+  EXPECT(braid_registry_create(NULL, &registry) == BRAID_OK);
+  EXPECT(braid_model_load(NULL, BRAID_MODELS "/glyphs.cfg", NULL, &model) == BRAID_OK);
+  EXPECT(braid_dataset_open(NULL, "builtin:glyphs,limit=128", "train", &data) == BRAID_OK);
+  braid_train_options_init(&options);
+  options.batch = 32;
+  options.devices = "cuda0 cpu";
+  options.registry = registry;
+  EXPECT(braid_trainer_create(model, data, NULL, &options, &trainer) == BRAID_OK);
+  long before = host_calls();
+  for (int i = 0; i < 3; i++) EXPECT(braid_trainer_run_step(trainer, 0.01) == BRAID_OK);
+  EXPECT(braid_state_copy_take(trainer) == BRAID_OK);
+  EXPECT(host_calls() == before);
+  for (size_t i = 0; i < trainer->state_copy.count; i++) {
+    const braid_value *value = trainer->state_copy.items[i].value;
+    braid_tensor *read, *copied;
+    EXPECT(braid_tensor_create(NULL, &value->desc, &read) == BRAID_OK);
+    EXPECT(braid_session_read(trainer->session, value->name, read) == BRAID_OK);
+    EXPECT(braid_state_copy_tensor(NULL, &trainer->state_copy, i, &copied) == BRAID_OK);
+    EXPECT(!memcmp(braid_tensor_const_data(copied), braid_tensor_const_data(read), braid_desc_bytes(&value->desc)));
+    braid_tensor_release(copied);
+    braid_tensor_release(read);
+  }
+  EXPECT(host_calls() > before); /* what a session gives by name goes through other memory */
+  braid_trainer_destroy(trainer);
+  braid_dataset_close(data);
+  braid_graph_destroy(model);
+  braid_registry_destroy(registry);
+  return 0;
+}
+
 /* --- several processes, which are threads here ---------------------------------------------------------------------
  */
 static const char *const *cards_of_members; /* the device of each */
@@ -218,7 +258,13 @@ static void test_libraries(void **state) {
   in_child(lacks_algorithms, "cuda_cards.so", "nvrtc_any.so", "FAKE_CUBLASLT_COUNT", "0");
 }
 
+static void test_pinned(void **state) {
+  (void)state;
+  in_child(trains_pinned, "cuda_cards.so", "nvrtc_any.so", NULL, NULL);
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_libraries), cmocka_unit_test(test_processes)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_libraries), cmocka_unit_test(test_pinned),
+                                     cmocka_unit_test(test_processes)};
   return skip_run_group_tests(tests, NULL, NULL);
 }

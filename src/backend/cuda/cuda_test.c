@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "backend/cuda/bounce.h"
 #include "backend/cuda/compiler.h"
 #include "backend/cuda/memory.h"
 #include "backend/opencl/test_node.h"
@@ -224,6 +225,97 @@ static void test_long_graph(void **state) {
   in_child(replays_long_graph, "cuda_cards.so", "nvrtc_any.so", "FAKE_CUDA_NO_CAPTURE", "1");
 }
 
+/* --- small transfers -----------------------------------------------------------------------------------------------
+ */
+enum { kSmall = 1000, kRounds = 40 };
+
+static void give_task(braid_task *task, braid_task_kind kind, test_node *node, void *host) {
+  braid_binding binding = node->bindings[0];
+  *task = (braid_task){.kind = kind, .label = "transfer", .host = host, .verdict = &node->verdict};
+  if (kind == BRAID_TASK_WRITE)
+    task->target = binding;
+  else
+    task->source = binding;
+}
+
+/* None asks the driver to call back, unless more are in flight than there are buffers. Numbers go from the host to the
+ * card and back to the next place of the host, from where they go on by a task that is submitted before that has ended.
+ */
+static int passes_small_ones_on(void) {
+  static float places[kRounds + 1][kSmall];
+  static braid_task tasks[2 * kRounds];
+  long (*calls)(void);
+  braid_registry *registry;
+  test_node node;
+  EXPECT(braid_library_find(card_driver, "fake_cuda_host_calls", &calls, sizeof calls));
+  EXPECT(braid_registry_create(NULL, &registry) == BRAID_OK);
+  EXPECT(test_node_open(&node, registry, "cuda0:libraries=off", "Relu", kSmall) == BRAID_OK);
+  braid_verdict_init(&node.verdict);
+  for (int i = 0; i < kSmall; i++) places[0][i] = (float)(i + 1);
+  for (int i = 0; i < kRounds; i++) {
+    give_task(&tasks[2 * i], BRAID_TASK_WRITE, &node, places[i]);
+    give_task(&tasks[2 * i + 1], BRAID_TASK_READ, &node, places[i + 1]);
+  }
+  hold_streams();
+  for (int i = 0; i < 2 * kRounds; i++) EXPECT(braid_queue_submit(&node.queue, &tasks[i]) == BRAID_OK);
+  go_on();
+  EXPECT(braid_queue_wait(&node.queue, &tasks[2 * kRounds - 1], -1) == BRAID_OK);
+  EXPECT(memcmp(places[kRounds], places[0], sizeof places[0]) == 0);
+  EXPECT(calls() == 0);
+  float number[kSmall], seen[kSmall] = {0};
+  for (int i = 0; i < kSmall; i++) number[i] = 5;
+  hold_streams();
+  for (int i = 0; i < kRounds; i++) {
+    give_task(&tasks[i], BRAID_TASK_WRITE, &node, number);
+    EXPECT(braid_queue_submit(&node.queue, &tasks[i]) == BRAID_OK);
+  }
+  go_on();
+  EXPECT(braid_queue_wait(&node.queue, &tasks[kRounds - 1], -1) == BRAID_OK);
+  EXPECT(calls() == kRounds - BRAID_CUDA_BOUNCE_BUFFERS); /* for which there was no buffer */
+  EXPECT(test_node_transfer(&node, 0, seen, false) == BRAID_OK && memcmp(seen, number, sizeof seen) == 0);
+  test_node_close(&node);
+  braid_registry_destroy(registry);
+  return 0;
+}
+
+static void test_small(void **state) {
+  (void)state;
+  in_child(passes_small_ones_on, "cuda_cards.so", "nvrtc_any.so", NULL, NULL);
+}
+
+/* --- launches that may start early ---------------------------------------------------------------------------------
+ */
+static const char *launched_on;
+static long expected_dependent;
+
+static int launches_dependent(void) {
+  braid_registry *registry;
+  test_node node;
+  long (*dependent)(void);
+  EXPECT(braid_library_find(card_driver, "fake_cuda_dependent", &dependent, sizeof dependent));
+  EXPECT(braid_registry_create(NULL, &registry) == BRAID_OK);
+  EXPECT(test_node_open(&node, registry, launched_on, "Relu", 1000) == BRAID_OK);
+  for (int i = 0; i < 3; i++) EXPECT(test_node_do(&node, &node.task) == BRAID_OK);
+  EXPECT(dependent() == expected_dependent);
+  test_node_close(&node);
+  braid_registry_destroy(registry);
+  return 0;
+}
+
+/* Of kernels that wait themselves, by a driver that captures such launches. */
+static void test_dependent(void **state) {
+  (void)state;
+  launched_on = "cuda0:libraries=off";
+  expected_dependent = 3;
+  in_child(launches_dependent, "cuda_cards.so", "nvrtc_any.so", NULL, NULL);
+  in_child(launches_dependent, "cuda_cards.so", "nvrtc_any.so", "FAKE_CUDA_VERSION", "12030");
+  expected_dependent = 0;
+  in_child(launches_dependent, "cuda_cards.so", "nvrtc_any.so", "FAKE_CUDA_VERSION", "12020");
+  in_child(launches_dependent, "cuda_cards.so", "nvrtc_any.so", "FAKE_CUDA_CAPABILITY", "8");
+  launched_on = "cuda0:libraries=off,dependent=off";
+  in_child(launches_dependent, "cuda_cards.so", "nvrtc_any.so", NULL, NULL);
+}
+
 /* --- a card that fails ---------------------------------------------------------------------------------------------
  */
 /* The second launch fails for good: its task and all after it end with DEVICE_LOST, and nothing waits for ever. */
@@ -265,7 +357,8 @@ static int leaves_context(void) {
   const braid_cuda_api *cuda = braid_cuda_load();
   EXPECT(cuda && cuda->context_push(mine) == 0);
   EXPECT(node.backend->buffer_create(node.self, 16, &buffer) == BRAID_OK);
-  EXPECT(cuda->launch(NULL, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL) == 0); /* which fails for good */
+  const braid_cuda_launch_config launch = {.grid = {1, 1, 1}, .block = {1, 1, 1}};
+  EXPECT(cuda->launch(&launch, NULL, NULL, NULL) == 0); /* which fails for good */
   EXPECT(node.backend->buffer_create(node.self, kBesideBytes, &buffer) == BRAID_DEVICE_LOST);
   EXPECT(node.backend->status(node.self) == BRAID_DEVICE_LOST);
   EXPECT(cuda->context_pop(&current) == 0 && current == mine);
@@ -421,9 +514,10 @@ static void test_compiler(void **state) {
 int main(void) {
   /* The last one loads a compiler that is installed, which children would inherit. */
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_absent),   cmocka_unit_test(test_cards),    cmocka_unit_test(test_memory),
-      cmocka_unit_test(test_pins),     cmocka_unit_test(test_contract), cmocka_unit_test(test_long_graph),
-      cmocka_unit_test(test_lost),     cmocka_unit_test(test_context),  cmocka_unit_test(test_given_up),
-      cmocka_unit_test(test_no_event), cmocka_unit_test(test_compiler), cmocka_unit_test(test_no_compiler)};
+      cmocka_unit_test(test_absent),    cmocka_unit_test(test_cards),      cmocka_unit_test(test_memory),
+      cmocka_unit_test(test_pins),      cmocka_unit_test(test_contract),   cmocka_unit_test(test_long_graph),
+      cmocka_unit_test(test_dependent), cmocka_unit_test(test_small),      cmocka_unit_test(test_lost),
+      cmocka_unit_test(test_context),   cmocka_unit_test(test_given_up),   cmocka_unit_test(test_no_event),
+      cmocka_unit_test(test_compiler),  cmocka_unit_test(test_no_compiler)};
   return skip_run_group_tests(tests, NULL, NULL);
 }

@@ -15,6 +15,7 @@ typedef struct braid_cuda_pin braid_cuda_pin;
 typedef struct braid_cuda_blas braid_cuda_blas;
 typedef struct braid_cuda_dnn braid_cuda_dnn;
 typedef struct braid_cuda_nccl braid_cuda_nccl;
+typedef struct braid_cuda_counters braid_cuda_counters;
 
 typedef struct braid_cuda_device {
   const braid_allocator *allocator;
@@ -26,16 +27,18 @@ typedef struct braid_cuda_device {
   int capability; /* 90 is 9.0 */
   const braid_kernel **kernels;
   size_t kernel_count;
-  int64_t deadline_ns;   /* of a task; 0: none */
-  bool all_libraries;    /* cuDNN's convolutions also where own kernels are faster */
-  bool tf32;             /* products of float32 may round their operands to 10 bits of fraction */
-  char own_cache[256];   /* cache=DIR of the options; "off": none; "": the program's */
-  const char *cache;     /* folder of built programs; NULL: none */
-  const braid_log *log;  /* NULL: none */
-  braid_cuda_blas *blas; /* NULL: there is no cuBLASLt */
-  braid_cuda_dnn *dnn;   /* NULL: there is no cuDNN */
-  braid_cuda_nccl *nccl; /* NULL: no other processes */
-  uint32_t lost;         /* atomic */
+  int64_t deadline_ns;           /* of a task; 0: none */
+  bool all_libraries;            /* cuDNN's convolutions also where own kernels are faster */
+  bool dependent_launch;         /* kernels start before the one before has ended, and wait for its end themselves */
+  bool tf32;                     /* products of float32 may round their operands to 10 bits of fraction */
+  char own_cache[256];           /* cache=DIR of the options; "off": none; "": the program's */
+  const char *cache;             /* folder of built programs; NULL: none */
+  const braid_log *log;          /* NULL: none */
+  braid_cuda_blas *blas;         /* NULL: there is no cuBLASLt */
+  braid_cuda_dnn *dnn;           /* NULL: there is no cuDNN */
+  braid_cuda_nccl *nccl;         /* NULL: no other processes */
+  uint32_t lost;                 /* atomic */
+  braid_cuda_counters *counters; /* NULL: nothing was counted */
 
   pthread_mutex_t card_lock; /* of `card` */
   braid_nvml_card *card;     /* opened by the first reading of power or energy */

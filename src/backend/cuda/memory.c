@@ -125,8 +125,6 @@ void braid_cuda_memory_release(braid_cuda_device *device) {
 
 /* --- pinned memory of the host -------------------------------------------------------------------------------------
  */
-enum { kLeastPinned = 1 << 16 }; /* pinning takes as long as copying some megabytes */
-
 struct braid_cuda_pin {
   bool owned; /* it is not pinned by somebody else */
   void *host;
@@ -146,7 +144,7 @@ static bool is_pinned_whole(const braid_cuda_device *device, void *host, size_t 
 /* Memory that cannot be pinned is copied like any other: slower, and no failure. */
 braid_status braid_cuda_host_register(void *self, void *host, size_t bytes) {
   braid_cuda_device *device = self;
-  if (bytes < kLeastPinned || braid_cuda_device_is_lost(device)) return BRAID_OK;
+  if (bytes < BRAID_CUDA_LEAST_PINNED || braid_cuda_device_is_lost(device)) return BRAID_OK;
   braid_cuda_pin *pin = braid_zalloc(device->allocator, sizeof *pin);
   if (!pin) return BRAID_NO_MEMORY;
   pin->host = host;

@@ -5,7 +5,10 @@
 
 #include "backend/cuda/device.h"
 
-enum { BRAID_CUDA_ALIGNMENT = 256 };
+enum {
+  BRAID_CUDA_ALIGNMENT = 256,
+  BRAID_CUDA_LEAST_PINNED = 1 << 16 /* bytes: pinning takes as long as copying some megabytes */
+};
 
 typedef struct braid_cuda_buffer {
   braid_cuda_address address;
@@ -18,7 +21,7 @@ void braid_cuda_buffer_destroy(void *device, void *buffer);
 braid_status braid_cuda_read_memory(void *device, uint64_t *out_free, uint64_t *out_total);
 void braid_cuda_memory_release(braid_cuda_device *device); /* with the device */
 
-/* Pinned host memory: what is smaller is not worth it. */
+/* Pinned host memory: what is smaller than BRAID_CUDA_LEAST_PINNED is not worth it. */
 braid_status braid_cuda_host_register(void *device, void *host, size_t bytes);
 void braid_cuda_host_unregister(void *device, void *host);
 

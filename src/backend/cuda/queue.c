@@ -175,6 +175,7 @@ static void measure_task(braid_cuda_queue *queue, const braid_launch_slot *slot,
 
 static braid_status queue_outcome(braid_launch_queue *base, const braid_launch_slot *slot, braid_timing *timing) {
   braid_cuda_queue *queue = cuda_queue_of(base);
+  braid_cuda_bounce_end(queue, slot->task, slot->code == 0);
   if (slot->code) {
     braid_status status = braid_cuda_status(slot->code);
     if (status == BRAID_DEVICE_LOST) queue_mark_lost(base);
@@ -188,7 +189,8 @@ static braid_status queue_outcome(braid_launch_queue *base, const braid_launch_s
   return braid_fail(BRAID_OUT_OF_RANGE, "an index is out of range");
 }
 
-static const braid_launch_driver kDriver = {.enqueue = queue_enqueue,
+static const braid_launch_driver kDriver = {.precedes = braid_cuda_bounce_precedes,
+                                            .enqueue = queue_enqueue,
                                             .flush = queue_flush,
                                             .watch = queue_watch,
                                             .poll = queue_poll,
@@ -213,6 +215,7 @@ static void free_queue(braid_cuda_queue *queue) {
   if (queue->capture) (void)cuda->stream_destroy(queue->capture);
   if (queue->faults) (void)cuda->host_free(queue->faults);
   if (queue->staging) (void)cuda->host_free(queue->staging);
+  braid_cuda_bounce_free(queue);
   for (int timed = 0; timed < 2; timed++)
     while (queue->events[timed]) {
       braid_cuda_event *event = queue->events[timed];

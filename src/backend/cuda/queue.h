@@ -3,6 +3,7 @@
 #ifndef BRAID_BACKEND_CUDA_QUEUE_H
 #define BRAID_BACKEND_CUDA_QUEUE_H
 
+#include "backend/cuda/bounce.h"
 #include "backend/cuda/device.h"
 #include "launch/queue.h"
 
@@ -25,9 +26,13 @@ struct braid_cuda_queue {
   int64_t measured_ns;       /* the end of the task that was measured last */
   uint32_t *faults;          /* a word for each slot, in memory of the host that kernels reach */
   braid_cuda_address fault_address;
-  uint8_t *staging;            /* pinned, for memory of the host that is not; NULL: not needed so far */
-  uint32_t abandoned;          /* the device is lost and memory of the host may be gone; atomic */
+  uint8_t *staging;   /* pinned, for memory of the host that is not; NULL: not needed so far */
+  uint32_t abandoned; /* the device is lost and memory of the host may be gone; atomic */
+  braid_cuda_bounce bounces[BRAID_LAUNCH_WINDOW];
+  uint8_t *bounce_memory;      /* their buffers; NULL: not needed so far */
+  braid_point preceding;       /* what braid_cuda_bounce_precedes found last */
   pthread_mutex_t lock;        /* of what follows */
+  uint32_t bounces_taken;      /* a bit for each buffer */
   braid_cuda_event *events[2]; /* free ones: untimed, timed */
   braid_cuda_copy *copies;     /* free ones */
   braid_cuda_queue *next;      /* of the device */

@@ -82,10 +82,12 @@ static braid_status transfer_host(braid_cuda_queue *queue, const braid_task *tas
   braid_cuda_address card;
   BRAID_TRY(braid_cuda_locate(binding, &card));
   if (!binding->bytes) return BRAID_OK;
-  if (!braid_cuda_is_pinned(device, task->host, binding->bytes))
-    return stage_pieces(queue, write, task->host, card, binding->bytes, stream);
-  braid_cuda_result code = write ? device->cuda->write_async(card, task->host, binding->bytes, stream)
-                                 : device->cuda->read_async(task->host, card, binding->bytes, stream);
+  bool pinned = braid_cuda_is_pinned(device, task->host, binding->bytes);
+  uint8_t *bounce = braid_cuda_bounce_begin(queue, task, binding->bytes, !pinned);
+  if (!pinned && !bounce) return stage_pieces(queue, write, task->host, card, binding->bytes, stream);
+  void *host = bounce ? bounce : task->host;
+  braid_cuda_result code = write ? device->cuda->write_async(card, host, binding->bytes, stream)
+                                 : device->cuda->read_async(host, card, binding->bytes, stream);
   return code ? braid_cuda_fail(code, "enqueueing a transfer") : BRAID_OK;
 }
 

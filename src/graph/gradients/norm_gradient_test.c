@@ -20,7 +20,8 @@ static void set_int(gradcheck *g, braid_node_id node, const char *name, int64_t 
 
 /* --- batch ---------------------------------------------------------------------------------------------------------
  */
-static void check_batch(int rank, bool training) {
+/* With a Relu behind it, which fusion makes one with it, there and back. */
+static void check_batch(int rank, bool training, bool relu) {
   gradcheck g;
   int64_t dims[5];
   draw_dims(rank, dims);
@@ -35,13 +36,14 @@ static void check_batch(int rank, bool training) {
   braid_node_id node = gradcheck_node(&g, "BatchNormalization", inputs, 5, y, training ? 3 : 1);
   set_int(&g, node, "training_mode", training);
   gradcheck_ok(&g, braid_graph_set_float(g.graph, node, "epsilon", 1e-2));
+  if (relu) gradcheck_node(&g, "Relu", (braid_value_id[]){y[0]}, 1, &y[0], 1);
   gradcheck_end(&g, y, 1, 1e-6);
 }
 
 static void batch_gradients(void **state) {
   (void)state;
   for (int rank = 1; rank <= 5; rank++)
-    for (int i = 0; i < 4; i++) check_batch(rank, i & 1);
+    for (int i = 0; i < 8; i++) check_batch(rank, i & 1, i & 2);
 }
 
 /* --- rows ----------------------------------------------------------------------------------------------------------

@@ -266,6 +266,8 @@ static const braid_op kOps[] = {
     VARIADIC("Mean", infer_float, mean_gradient),
     VARIADIC("Max", infer_arithmetic, extreme_gradient),
     VARIADIC("Min", infer_arithmetic, extreme_gradient),
+    PAIR("AddRelu", infer_float, NULL), /* made by fusion alone, as AddReluGrad is */
+    TRIPLE("AddReluGrad", infer_float, NULL),
     TRIPLE("Where", infer_where, where_gradient),
     TRIPLE("PReluGrad", infer_float, NULL),
     TRIPLE("PowGradBase", infer_float, NULL),

@@ -2,8 +2,10 @@
  *
  * BatchNormalization has two outputs of our own behind the running statistics, in training mode: saved_mean and
  * saved_inv_std of the batch. BatchNormalizationGrad(dy, x, scale, mean, spread) gives dx, dscale, dbias; in training
- * mode `spread` is saved_inv_std, otherwise it is the variance that the forward op was given. The gradients of the
- * other normalizations take x and find its statistics again, which costs less than keeping them. */
+ * mode `spread` is saved_inv_std, otherwise it is the variance that the forward op was given.
+ * BatchNormalizationReluGrad also takes the bias: with a Relu behind it dy counts where the normalized x is above 0.
+ * The gradients of the other normalizations take x and find its statistics again, which costs less than keeping them.
+ */
 #include <string.h>
 
 #include "base/try.h"
@@ -59,7 +61,7 @@ static braid_status infer_batch_grad(const braid_infer *infer) {
   const braid_desc *dy = braid_infer_input(infer, 0), *x = braid_infer_input(infer, 1);
   if (x->rank < 1 || !braid_desc_same_shape(dy, x))
     return braid_infer_fail(infer, "the output's gradient has not the input's shape");
-  for (size_t i = 2; i < 5; i++) BRAID_TRY(check_vector(infer, i, channels_of(x)));
+  for (size_t i = 2; i < braid_infer_inputs(infer); i++) BRAID_TRY(check_vector(infer, i, channels_of(x)));
   BRAID_TRY(give_like(infer, 0, 1));
   BRAID_TRY(give_like(infer, 1, 2));
   return give_like(infer, 2, 2);
@@ -266,6 +268,7 @@ static braid_status lrn_gradient(braid_gradient_context *context) {
 
 static const braid_op kOps[] = {
     {"BatchNormalization", 5, 5, 1, 5, 0, infer_batch, NULL, batch_gradient},
+    {"BatchNormalizationRelu", 5, 5, 1, 5, 0, infer_batch, NULL, NULL}, /* made by fusion alone, as its gradient is */
     {"InstanceNormalization", 3, 3, 1, 1, 0, infer_instance, NULL, instance_gradient},
     {"GroupNormalization", 3, 3, 1, 1, 0, infer_group, NULL, group_gradient},
     {"LayerNormalization", 2, 3, 1, 3, 0, infer_layer, NULL, layer_gradient},
@@ -274,6 +277,7 @@ static const braid_op kOps[] = {
     {"MeanVarianceNormalization", 1, 1, 1, 1, 0, infer_mean_variance, NULL, mean_variance_gradient},
     {"LRN", 1, 1, 1, 1, 0, infer_lrn, NULL, lrn_gradient},
     {"BatchNormalizationGrad", 5, 5, 0, 3, 0, infer_batch_grad, NULL, NULL},
+    {"BatchNormalizationReluGrad", 6, 6, 0, 3, 0, infer_batch_grad, NULL, NULL},
     {"InstanceNormalizationGrad", 3, 3, 0, 3, 0, infer_channel_grad, NULL, NULL},
     {"GroupNormalizationGrad", 3, 3, 0, 3, 0, infer_channel_grad, NULL, NULL},
     {"LayerNormalizationGrad", 3, 3, 0, 3, 0, infer_layer_grad, NULL, NULL},

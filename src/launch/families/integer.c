@@ -154,34 +154,22 @@ static void add_random(braid_launch_planner *p) {
   braid_launch_int(p, (int32_t)(uint32_t)attr_of(p->node, "stream"));
 }
 
-/* A launch that computes the random bits of the first element, of which numbers count on; `step` is an input. */
-static braid_launch_piece add_key(braid_launch_planner *p, size_t step) {
-  braid_launch_piece key = braid_launch_reserve(p, 1, 1, sizeof(uint32_t));
-  integer_begin(p, "error_key");
-  braid_launch_option(p, "-DCOUNTERS=1");
-  braid_launch_input(p, step);
-  braid_launch_workspace(p, key);
-  add_random(p);
-  braid_launch_int(p, (int32_t)(uint32_t)attr_of(p->node, "first")); /* of a slice of a batch */
-  braid_launch_groups(p, 1, 1, 1, 1);
-  return key;
-}
-
 static braid_status plan_scale_error(const braid_launch_traits *traits, const braid_node_desc *node,
                                      braid_launch_recipe *recipe) {
   braid_launch_planner p;
   braid_launch_plan_begin(&p, traits, node, recipe);
-  braid_launch_piece key = add_key(&p, 3);
   const braid_desc *raw = &node->inputs[0].desc;
   integer_begin(&p, "scale_error");
+  braid_launch_option(&p, "-DCOUNTERS=1");
   braid_launch_add_raw(&p, raw->dtype);
   if (braid_launch_is_samples(node)) braid_launch_option(&p, "-DSAMPLES");
-  for (size_t i = 0; i < 3; i++) braid_launch_input(&p, i);
-  braid_launch_workspace(&p, key);
+  add_inputs(&p);
   add_outputs(&p, 2);
   braid_launch_index(&p, count_of(node));
   braid_launch_int(&p, attr_of(node, "bits"));
   braid_launch_int(&p, (int32_t)attr_of(node, "offset")); /* exponents wrap at 32 bits */
+  add_random(&p);
+  braid_launch_int(&p, (int32_t)(uint32_t)attr_of(node, "first")); /* of a slice of a batch */
   if (!braid_launch_is_samples(node)) {
     add_lanes(&p);
     return braid_launch_plan_end(&p);
@@ -231,19 +219,16 @@ static braid_status plan_update(const braid_launch_traits *traits, const braid_n
   return braid_launch_plan_end(&p);
 }
 
-/* The key of what rounds the momentum first. */
 static braid_status plan_momentum(const braid_launch_traits *traits, const braid_node_desc *node,
                                   braid_launch_recipe *recipe) {
   braid_launch_planner p;
   int counters = traits->cpu ? kCpuCounters : 1;
   braid_launch_plan_begin(&p, traits, node, recipe);
-  braid_launch_piece key = add_key(&p, 5);
   integer_begin(&p, "momentum");
   braid_launch_option(&p, "-DUPDATE -DCOUNTERS=%d", counters);
   braid_launch_add_parameter_type(&p, node->inputs[0].desc.dtype);
   braid_launch_add_raw(&p, node->inputs[2].desc.dtype);
   add_inputs(&p);
-  braid_launch_workspace(&p, key);
   add_outputs(&p, 2);
   braid_launch_index(&p, count_of(node));
   braid_launch_int(&p, attr_of(node, "bits"));

@@ -43,20 +43,29 @@ static void add_long(braid_launch *launch, int64_t number) {
   launch->arguments[launch->argument_count++] = (braid_launch_argument){.kind = BRAID_LAUNCH_LONG, .integer = number};
 }
 
-static braid_status plan_image(const braid_desc *to, const braid_strides *in, const braid_strides *out, int64_t batch,
-                               int64_t channels, int64_t positions, braid_launch_recipe *recipe) {
+/* Do 31 bits count its elements, padding too? */
+static bool is_narrow(const braid_desc *desc) {
+  return braid_launch_places(desc) < kNarrow;
+}
+
+static braid_status plan_image(const braid_desc *from, const braid_desc *to, const braid_strides *in,
+                               const braid_strides *out, int64_t batch, int64_t channels, int64_t positions,
+                               braid_launch_recipe *recipe) {
   int64_t numbers[9] = {channels, in->b, in->block, in->c, in->s, out->b, out->block, out->c, out->s};
   bool pads = to->layout == BRAID_LAYOUT_BLOCKED16;
+  bool narrow = is_narrow(from) && is_narrow(to);
   int c, s, b;
   order_of(to->layout, &c, &s, &b);
-  braid_launch *launch = add_launch(recipe, "layout_convert", 3);
+  braid_launch *launch = add_launch(recipe, "layout_convert", narrow ? 1 : 3);
   if (!launch) return BRAID_NO_MEMORY;
-  snprintf(launch->options, sizeof launch->options, "-DT=%s -DC_DIM=%d -DS_DIM=%d -DB_DIM=%d",
-           layout_type(braid_dtype_size(to->dtype)), c, s, b);
+  snprintf(launch->options, sizeof launch->options, "-DT=%s -DC_DIM=%d -DS_DIM=%d -DB_DIM=%d%s",
+           layout_type(braid_dtype_size(to->dtype)), c, s, b, narrow ? " -DNARROW" : "");
   launch->global[c] = (size_t)(pads ? (channels + kBlock - 1) / kBlock * kBlock : channels);
   launch->global[s] = (size_t)positions;
   launch->global[b] = (size_t)batch;
   for (int i = 0; i < 9; i++) add_long(launch, numbers[i]);
+  for (int i = 0; i < 2; i++) add_long(launch, (int64_t)launch->global[i]);
+  if (narrow) launch->global[0] *= launch->global[1] * launch->global[2];
   return BRAID_OK;
 }
 
@@ -103,8 +112,12 @@ static braid_status plan_samples(const braid_desc *from, const braid_desc *to, b
   bool there = to->layout == BRAID_LAUNCH_SAMPLES;
   braid_launch *launch = add_launch(recipe, there ? "layout_to_samples" : "layout_from_samples", 1);
   if (!launch) return BRAID_NO_MEMORY;
-  snprintf(launch->options, sizeof launch->options, "-DT=%s -DSAMPLES", layout_type(braid_dtype_size(to->dtype)));
-  launch->global[0] = (size_t)(there ? braid_launch_places(to) / kBlock : braid_launch_places(from) / kBlock * kBlock);
+  bool turns = !there && braid_dtype_size(to->dtype) == 1 && braid_launch_positions(to) % kBlock == 0;
+  snprintf(launch->options, sizeof launch->options, "-DT=%s -DSAMPLES%s", layout_type(braid_dtype_size(to->dtype)),
+           turns ? " -DTURN" : "");
+  launch->global[0] = (size_t)(there   ? braid_launch_places(to) / kBlock
+                               : turns ? braid_launch_places(from) / (kBlock * kBlock)
+                                       : braid_launch_places(from));
   add_long(launch, to->dims[0]);
   add_long(launch, to->dims[1]);
   add_long(launch, braid_launch_positions(to));
@@ -115,7 +128,7 @@ static braid_status plan_samples(const braid_desc *from, const braid_desc *to, b
 static bool is_to_or_from_samples(const braid_desc *from, const braid_desc *to) {
   bool there = from->layout == BRAID_LAYOUT_PLAIN && to->layout == BRAID_LAUNCH_SAMPLES;
   bool back = from->layout == BRAID_LAUNCH_SAMPLES && to->layout == BRAID_LAYOUT_PLAIN;
-  return (there || back) && braid_launch_places(from) < kNarrow && braid_launch_places(to) < kNarrow;
+  return (there || back) && is_narrow(from) && is_narrow(to);
 }
 
 static braid_status layout_plan(const braid_launch_traits *traits, const braid_node_desc *node,
@@ -128,7 +141,7 @@ static braid_status layout_plan(const braid_launch_traits *traits, const braid_n
     braid_desc whole = *to; /* as numbers in a row */
     whole.layout = BRAID_LAYOUT_PLAIN;
     (void)braid_layout_strides(BRAID_LAYOUT_PLAIN, batch, channels, positions, &in);
-    return plan_image(&whole, &in, &in, batch, channels, positions, recipe);
+    return plan_image(&whole, &whole, &in, &in, batch, channels, positions, recipe);
   }
   if (is_to_or_from_samples(from, to)) return plan_samples(from, to, recipe);
   if (to->rank >= 3) {
@@ -137,8 +150,9 @@ static braid_status layout_plan(const braid_launch_traits *traits, const braid_n
   }
   if (to->rank >= 3 && braid_layout_strides(from->layout, batch, channels, positions, &in) &&
       braid_layout_strides(to->layout, batch, channels, positions, &out))
-    return (to->layout == BRAID_LAYOUT_BHWC && channels <= kFew ? plan_few : plan_image)(to, &in, &out, batch, channels,
-                                                                                         positions, recipe);
+    return to->layout == BRAID_LAYOUT_BHWC && channels <= kFew
+               ? plan_few(to, &in, &out, batch, channels, positions, recipe)
+               : plan_image(from, to, &in, &out, batch, channels, positions, recipe);
   return plan_any(from, to, recipe);
 }
 

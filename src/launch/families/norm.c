@@ -58,12 +58,18 @@ static bool match_images(const braid_node_desc *node, size_t images, char *why, 
   return true;
 }
 
+/* A Relu behind a normalization is for statistics of the batch, as training has them. */
+static bool match_relu(const braid_node_desc *node, char *why, size_t why_bytes) {
+  return !braid_launch_has_relu(node) || braid_attr_int(node->attrs, "training_mode", 0) ||
+         braid_launch_refuse(why, why_bytes, "for statistics of the batch alone");
+}
+
 static bool batch_match(const braid_node_desc *node, char *why, size_t why_bytes) {
-  return match_images(node, 1, why, why_bytes);
+  return match_relu(node, why, why_bytes) && match_images(node, 1, why, why_bytes);
 }
 
 static bool batch_grad_match(const braid_node_desc *node, char *why, size_t why_bytes) {
-  return match_images(node, 2, why, why_bytes);
+  return match_relu(node, why, why_bytes) && match_images(node, 2, why, why_bytes);
 }
 
 /* Those of float32 are reduce's. */
@@ -79,7 +85,8 @@ static bool bias_match(const braid_node_desc *node, char *why, size_t why_bytes)
 static void add_sums(braid_launch_planner *p, const char *kind, const shape *s, size_t u, size_t v,
                      const braid_launch_piece *center, braid_launch_piece sums, braid_launch_piece more) {
   braid_launch_begin(p, "norm", "channel_sums");
-  braid_launch_option(p, "-D%s %s", kind, image_option(p->node));
+  bool relu = braid_launch_has_relu(p->node) && strcmp(kind, "GRADIENT") == 0;
+  braid_launch_option(p, "-D%s %s%s", kind, image_option(p->node), relu ? " -DRELU" : "");
   braid_launch_input(p, u);
   braid_launch_input(p, v);
   if (center)
@@ -90,6 +97,7 @@ static void add_sums(braid_launch_planner *p, const char *kind, const shape *s, 
   braid_launch_workspace(p, more);
   add_shape(p, s);
   braid_launch_index(p, s->slice);
+  for (size_t i = 2; relu && i < 6; i += i == 2 ? 2 : 1) braid_launch_input(p, i);
   braid_launch_groups(p, s->channels, s->slices, 1, tree_group(p->traits));
 }
 
@@ -156,7 +164,7 @@ static braid_status plan_batch(const braid_launch_traits *traits, const braid_no
   else
     add_given(&p, &s, factor);
   braid_launch_begin(&p, "norm", "apply");
-  braid_launch_option(&p, "%s", image_option(node));
+  braid_launch_option(&p, "%s%s", image_option(node), braid_launch_has_relu(node) ? " -DRELU" : "");
   braid_launch_input(&p, 0);
   braid_launch_workspace(&p, factor);
   if (training)
@@ -172,7 +180,7 @@ static braid_status plan_batch(const braid_launch_traits *traits, const braid_no
   return braid_launch_plan_end(&p);
 }
 
-/* (dy, x, scale, mean, spread) */
+/* (dy, x, scale, mean, spread; with a Relu, bias) */
 static braid_status plan_batch_grad(const braid_launch_traits *traits, const braid_node_desc *node,
                                     braid_launch_recipe *recipe) {
   braid_launch_planner p;
@@ -203,11 +211,12 @@ static braid_status plan_batch_grad(const braid_launch_traits *traits, const bra
   braid_launch_range(&p, s.channels);
   if (!braid_launch_has_output(node, 0)) return braid_launch_plan_end(&p);
   braid_launch_begin(&p, "norm", "gradient");
-  braid_launch_option(&p, "%s", image_option(node));
+  braid_launch_option(&p, "%s%s", image_option(node), braid_launch_has_relu(node) ? " -DRELU" : "");
   braid_launch_input(&p, 0);
   braid_launch_input(&p, 1);
   braid_launch_input(&p, 3);
   braid_launch_workspace(&p, coefficients);
+  braid_launch_input(&p, braid_launch_has_relu(node) ? 5 : 3);
   braid_launch_output(&p, 0);
   braid_launch_index(&p, s.total);
   braid_launch_index(&p, s.channels);
@@ -293,20 +302,22 @@ static const braid_launch_kernel kBatch = {.plan = plan_batch}, kBatchGrad = {.p
 static const braid_launch_kernel kBias = {.plan = plan_bias};
 static const braid_launch_kernel kLrn = {.plan = plan_lrn}, kLrnGrad = {.plan = plan_lrn_grad};
 
+#define NORM(op_name, kernel_name)                                                                                     \
+  {                                                                                                                    \
+    .op = op_name, .name = kernel_name, .match = batch_match, .layouts = braid_launch_follow_channels,                 \
+    .in_place = 1 << 0, .in_place_more = {1 << 3, 1 << 4}, .implementation = &kBatch                                   \
+  }
+#define NORM_GRAD(op_name, kernel_name)                                                                                \
+  {                                                                                                                    \
+    .op = op_name, .name = kernel_name, .match = batch_grad_match, .layouts = braid_launch_follow_channels,            \
+    .in_place = 1 << 0 | 1 << 1, .implementation = &kBatchGrad                                                         \
+  }
+
 static const braid_kernel kKernels[] = {
-    {.op = "BatchNormalization",
-     .name = "batch_norm",
-     .match = batch_match,
-     .layouts = braid_launch_follow_channels,
-     .in_place = 1 << 0,
-     .in_place_more = {1 << 3, 1 << 4},
-     .implementation = &kBatch},
-    {.op = "BatchNormalizationGrad",
-     .name = "batch_norm_grad",
-     .match = batch_grad_match,
-     .layouts = braid_launch_follow_channels,
-     .in_place = 1 << 0 | 1 << 1,
-     .implementation = &kBatchGrad},
+    NORM("BatchNormalization", "batch_norm"),
+    NORM("BatchNormalizationRelu", "batch_norm_relu"),
+    NORM_GRAD("BatchNormalizationGrad", "batch_norm_grad"),
+    NORM_GRAD("BatchNormalizationReluGrad", "batch_norm_relu_grad"),
     {.op = "BiasGrad",
      .name = "bias_grad",
      .match = bias_match,

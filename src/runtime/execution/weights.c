@@ -190,15 +190,12 @@ static braid_status transfer_rewritten(braid_weights *weights, const braid_weigh
   return status;
 }
 
-/* `staged`: `host` is touched only while the call lasts. Else it must live as long as the weights, since a transfer
- * that is left behind may still touch it. */
-static braid_status transfer(braid_weights *weights, const braid_weight *weight, void *host, bool write, bool staged) {
+/* The bytes as they lie. `staged`: `host` is touched only while the call lasts. Else it must live as long as the
+ * weights, since a transfer that is left behind may still touch it. */
+static braid_status transfer_plain(braid_weights *weights, const braid_weight *weight, void *host, bool write,
+                                   bool staged) {
   braid_binding binding = braid_weight_binding(weight);
   if (!weight->bytes) return BRAID_OK;
-  if (weight->desc.layout != BRAID_LAYOUT_PLAIN) {
-    if (!binding.host) BRAID_TRY(check_sync_tasks(weights));
-    return transfer_rewritten(weights, weight, host, write, &binding);
-  }
   if (binding.host) {
     memcpy(write ? binding.host : host, write ? host : binding.host, weight->bytes);
     return BRAID_OK;
@@ -209,10 +206,27 @@ static braid_status transfer(braid_weights *weights, const braid_weight *weight,
                 : braid_sync_task_copy(&weights->sync_task, device, &binding, host, write, weights->timeout_ns);
 }
 
+/* `host` is plain. */
+static braid_status transfer(braid_weights *weights, const braid_weight *weight, void *host, bool write, bool staged) {
+  if (weight->desc.layout == BRAID_LAYOUT_PLAIN || !weight->bytes)
+    return transfer_plain(weights, weight, host, write, staged);
+  braid_binding binding = braid_weight_binding(weight);
+  if (!binding.host) BRAID_TRY(check_sync_tasks(weights));
+  return transfer_rewritten(weights, weight, host, write, &binding);
+}
+
 braid_status braid_weights_fetch(braid_weights *weights, const braid_weight *weight, void *host) {
   BRAID_TRY(braid_weight_check(weight));
   pthread_mutex_lock(&weights->lock);
   braid_status status = transfer(weights, weight, host, false, true);
+  pthread_mutex_unlock(&weights->lock);
+  return status;
+}
+
+braid_status braid_weights_fetch_kept(braid_weights *weights, const braid_weight *weight, void *host) {
+  BRAID_TRY(braid_weight_check(weight));
+  pthread_mutex_lock(&weights->lock);
+  braid_status status = transfer_plain(weights, weight, host, false, false);
   pthread_mutex_unlock(&weights->lock);
   return status;
 }

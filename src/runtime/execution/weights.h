@@ -63,6 +63,9 @@ bool braid_weights_find_layout(braid_weights *weights, const char *name, const b
 braid_binding braid_weight_binding(const braid_weight *weight);
 /* Copies out or in, at once, inside of enter and leave. Touches `host` only while the call lasts. */
 BRAID_MUST_CHECK braid_status braid_weights_fetch(braid_weights *weights, const braid_weight *weight, void *host);
+/* The bytes as they are kept, in the weight's layout. `host` must live as long as the weights: a transfer that is left
+ * behind on a lost device may still touch it. */
+BRAID_MUST_CHECK braid_status braid_weights_fetch_kept(braid_weights *weights, const braid_weight *weight, void *host);
 BRAID_MUST_CHECK braid_status braid_weights_put(braid_weights *weights, braid_weight *weight, const void *host);
 /* torn.c, inside of enter and leave: contents that are not whole are not read; check says TORN. */
 void braid_weights_tear(braid_weights *weights, braid_weight *weight);

@@ -218,14 +218,17 @@ static braid_status ask_about(braid_placing *p, size_t subject, const braid_fusi
   const braid_node *node = &plan->graph->nodes[fusion ? (size_t)fusion->nodes[fusion->node_count - 1] : subject];
   const braid_value_id *inputs = fusion ? fusion->inputs : node->inputs;
   size_t input_count = fusion ? fusion->input_count : node->input_count;
+  bool more = fusion && fusion->output_count;
+  const braid_value_id *outputs = more ? fusion->outputs : node->outputs;
+  size_t output_count = more ? fusion->output_count : node->output_count;
   double bytes = fill_operands(plan, inputs, input_count, operands);
-  bytes += fill_operands(plan, node->outputs, node->output_count, operands + input_count);
+  bytes += fill_operands(plan, outputs, output_count, operands + input_count);
   braid_node_desc desc = {.op = fusion ? fusion->op : node->op->name,
                           .name = node->name,
                           .custom = fusion ? NULL : braid_custom_op_of(node->op),
                           .attrs = fusion ? &fusion->attrs : &node->attrs,
                           .input_count = input_count,
-                          .output_count = node->output_count,
+                          .output_count = output_count,
                           .inputs = operands,
                           .outputs = operands + input_count,
                           .training = plan->training};

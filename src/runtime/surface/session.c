@@ -146,12 +146,17 @@ braid_status braid_session_unpin(braid_session *session, void *host) {
 
 /* --- parameters and states -----------------------------------------------------------------------------------------
  */
-static braid_status find_kept(const braid_session *session, const char *name, const braid_tensor *tensor,
-                              braid_value_id *out) {
+static braid_status find_value(const braid_session *session, const char *name, braid_value_id *out) {
   *out = braid_graph_find_value(session->plan->graph, name);
   const braid_value *value = *out >= 0 ? &session->plan->graph->values[*out] : NULL;
-  if (!value || (value->kind != BRAID_VALUE_PARAMETER && value->kind != BRAID_VALUE_STATE))
-    return braid_fail(BRAID_NOT_FOUND, "the graph has no parameter or state %.120s", name);
+  if (value && (value->kind == BRAID_VALUE_PARAMETER || value->kind == BRAID_VALUE_STATE)) return BRAID_OK;
+  return braid_fail(BRAID_NOT_FOUND, "the graph has no parameter or state %.120s", name);
+}
+
+static braid_status find_kept(const braid_session *session, const char *name, const braid_tensor *tensor,
+                              braid_value_id *out) {
+  BRAID_TRY(find_value(session, name, out));
+  const braid_value *value = &session->plan->graph->values[*out];
   const braid_desc *desc = braid_tensor_desc(tensor);
   if (desc->dtype == value->desc.dtype && desc->layout == BRAID_LAYOUT_PLAIN &&
       braid_desc_same_shape(desc, &value->desc))
@@ -180,13 +185,18 @@ static braid_status packed(const char *name) {
                     name);
 }
 
-static braid_status copy_kept(braid_session *session, braid_storage_id storage, void *host, bool write) {
+typedef enum copy_way { COPY_OUT, COPY_AS_KEPT, COPY_IN } copy_way;
+
+static braid_status copy_kept(braid_session *session, braid_storage_id storage, void *host, copy_way way) {
+  bool write = way == COPY_IN;
   braid_weights *weights = session->execution->weights;
   braid_weight *weight = session->execution->found[storage];
   if (session->execution->lost && !braid_weight_binding(weight).host)
     return braid_fail(BRAID_DEVICE_LOST, "an earlier run hung or lost its device");
   BRAID_TRY(braid_weights_enter(weights, write, 0));
-  braid_status status = write ? braid_weights_put(weights, weight, host) : braid_weights_fetch(weights, weight, host);
+  braid_status status = write             ? braid_weights_put(weights, weight, host)
+                        : way == COPY_OUT ? braid_weights_fetch(weights, weight, host)
+                                          : braid_weights_fetch_kept(weights, weight, host);
   braid_weights_leave(weights, write, 0);
   if (weights->sync_task.abandoned) session->execution->lost = true;
   return status;
@@ -196,11 +206,39 @@ static braid_status read_kept(braid_session *session, const char *name, braid_te
   braid_value_id id;
   BRAID_TRY(find_kept(session, name, tensor, &id));
   braid_storage_id storage = kept_in(session, id);
-  if (storage >= 0) return copy_kept(session, storage, braid_tensor_data(tensor), false);
+  if (storage >= 0) return copy_kept(session, storage, braid_tensor_data(tensor), COPY_OUT);
   const braid_tensor *own = session->plan->graph->values[id].tensor;
   if (!own) return packed(name);
   memcpy(braid_tensor_data(tensor), braid_tensor_const_data(own), braid_desc_bytes(braid_tensor_desc(own)));
   return BRAID_OK;
+}
+
+braid_status braid_session_describe_kept(braid_session *session, const char *name, braid_desc *desc, size_t *bytes) {
+  braid_value_id id;
+  BRAID_TRY(find_value(session, name, &id));
+  braid_storage_id storage = kept_in(session, id);
+  const braid_weight *weight = storage >= 0 ? session->execution->found[storage] : NULL;
+  *desc = weight ? weight->desc : session->plan->graph->values[id].desc;
+  *bytes = weight ? weight->bytes : braid_desc_bytes(desc);
+  return BRAID_OK;
+}
+
+static braid_status fetch_kept(braid_session *session, const char *name, void *host) {
+  braid_value_id id;
+  BRAID_TRY(find_value(session, name, &id));
+  braid_storage_id storage = kept_in(session, id);
+  if (storage >= 0) return copy_kept(session, storage, host, COPY_AS_KEPT);
+  const braid_tensor *own = session->plan->graph->values[id].tensor;
+  if (!own) return packed(name);
+  memcpy(host, braid_tensor_const_data(own), braid_desc_bytes(braid_tensor_desc(own)));
+  return BRAID_OK;
+}
+
+braid_status braid_session_fetch_kept(braid_session *session, const char *name, void *host) {
+  BRAID_TRY(session_enter(session, "braid_session_fetch_kept"));
+  braid_status status = fetch_kept(session, name, host);
+  session_leave(session);
+  return status;
 }
 
 const void *braid_session_look(braid_session *session, const char *name) {
@@ -216,7 +254,7 @@ static braid_status write_kept(braid_session *session, const char *name, const b
   BRAID_TRY(find_kept(session, name, tensor, &id));
   if (braid_plan_is_constant(session->plan, id)) return packed(name);
   braid_storage_id storage = kept_in(session, id);
-  if (storage >= 0) return copy_kept(session, storage, (void *)braid_tensor_const_data(tensor), true);
+  if (storage >= 0) return copy_kept(session, storage, (void *)braid_tensor_const_data(tensor), COPY_IN);
   braid_value *value =
       &session->plan->graph->values[id]; /* not used by the graph: its tensor may be shared, so a new one */
   braid_tensor *copy;

@@ -17,4 +17,11 @@ struct braid_session {
  * (braid_session_read, which also says what is wrong). For sessions whose weights nobody else uses. */
 const void *braid_session_look(braid_session *session, const char *name);
 
+/* A parameter or state as it is kept: *desc with its layout there, *bytes of it; and those bytes, by a copy without an
+ * intermediate one. `host` must live as long as the session, and is copied to fastest where it is pinned
+ * (braid_session_pin). For sessions without a time limit. */
+BRAID_MUST_CHECK braid_status braid_session_describe_kept(braid_session *session, const char *name, braid_desc *desc,
+                                                          size_t *bytes);
+BRAID_MUST_CHECK braid_status braid_session_fetch_kept(braid_session *session, const char *name, void *host);
+
 #endif

@@ -11,17 +11,14 @@
 #include "train/diagnose.h"
 #include "train/ledger/writer.h"
 
-/* Copies of all that is written; `names` and descriptors are the graph's. */
+/* What is written, beside the trainer's copy of its state. The thread reads nothing else of the trainer that changes.
+ */
 struct braid_aside {
   const braid_allocator *allocator;
-  const braid_log *log;
-  const char *directory;
-  size_t most; /* checkpoints to keep; 0: all */
+  const braid_trainer *trainer;
   braid_kept kept;
   void *rows;
-  const braid_value **values;
-  braid_tensor **tensors;
-  braid_graph *model; /* NULL: none */
+  bool model; /* model.onnx too */
   char path[BRAID_KEPT_PATH], model_path[BRAID_KEPT_PATH];
   braid_thread thread;
   uint32_t done; /* atomic */
@@ -44,29 +41,47 @@ bool braid_aside_is_busy(const braid_trainer *trainer) {
 }
 
 static void aside_destroy(braid_aside *aside) {
-  for (size_t i = 0; aside->tensors && i < aside->kept.values; i++) braid_tensor_release(aside->tensors[i]);
-  braid_graph_destroy(aside->model);
-  braid_free(aside->allocator, aside->tensors);
-  braid_free(aside->allocator, aside->values);
   braid_free(aside->allocator, aside->rows);
   braid_free(aside->allocator, aside);
 }
 
 /* --- the thread ----------------------------------------------------------------------------------------------------
  */
+static braid_status put_value(const braid_aside *aside, size_t index, braid_checkpoint *checkpoint) {
+  braid_tensor *tensor;
+  BRAID_TRY(braid_state_copy_tensor(aside->allocator, &aside->trainer->state_copy, index, &tensor));
+  braid_status status = braid_checkpoint_put(checkpoint, aside->trainer->state_copy.items[index].value->name,
+                                             braid_tensor_desc(tensor), braid_tensor_const_data(tensor));
+  braid_tensor_release(tensor);
+  return status;
+}
+
 static braid_status write_checkpoint(const braid_aside *aside) {
+  const braid_trainer *trainer = aside->trainer;
+  size_t most = (size_t)trainer->options.keep_checkpoints;
   braid_checkpoint *checkpoint;
   BRAID_TRY(braid_kept_begin(aside->allocator, aside->path, &aside->kept, &checkpoint));
   braid_status status = BRAID_OK;
-  for (size_t i = 0; status == BRAID_OK && i < aside->kept.values; i++)
-    status = braid_checkpoint_put(checkpoint, aside->values[i]->name, &aside->values[i]->desc,
-                                  braid_tensor_const_data(aside->tensors[i]));
+  for (size_t i = 0; status == BRAID_OK && i < aside->kept.values; i++) status = put_value(aside, i, checkpoint);
   if (status == BRAID_OK)
     status = braid_checkpoint_commit(checkpoint);
   else
     braid_checkpoint_abort(checkpoint);
-  if (status == BRAID_OK && aside->most)
-    braid_checkpoint_prune(aside->allocator, aside->log, aside->directory, aside->most);
+  if (status == BRAID_OK && most)
+    braid_checkpoint_prune(aside->allocator, trainer->log, trainer->options.out_directory, most);
+  return status;
+}
+
+static braid_status read_copied(void *context, const char *name, braid_tensor **out) {
+  const braid_aside *aside = context;
+  return braid_state_copy_find(aside->allocator, &aside->trainer->state_copy, name, out);
+}
+
+static braid_status write_model(braid_aside *aside) {
+  braid_graph *model;
+  BRAID_TRY(braid_trainer_model_of(aside->trainer, read_copied, aside, &model));
+  braid_status status = braid_model_save_onnx(model, aside->model_path);
+  braid_graph_destroy(model);
   return status;
 }
 
@@ -76,7 +91,7 @@ static void *aside_main(void *context) {
   const char *what = aside->path;
   if (aside->status == BRAID_OK && aside->model) {
     what = aside->model_path;
-    aside->status = braid_model_save_onnx(aside->model, aside->model_path);
+    aside->status = write_model(aside);
   }
   if (aside->status != BRAID_OK)
     snprintf(aside->detail, sizeof aside->detail, "%.300s: %.600s", what,
@@ -87,43 +102,26 @@ static void *aside_main(void *context) {
 
 /* --- the trainer's side --------------------------------------------------------------------------------------------
  */
-static braid_status copy_values(const braid_trainer *trainer, braid_aside *aside) {
-  size_t count = 0;
-  for (size_t i = 0; i < trainer->step->value_count; i++) {
-    const braid_value *value = &trainer->step->values[i];
-    if (!braid_value_is_kept(value)) continue;
-    aside->values[count] = value;
-    BRAID_TRY(braid_kept_read(trainer, value, &aside->tensors[count++]));
-  }
-  return BRAID_OK;
-}
-
-static braid_status copy_all(braid_trainer *trainer, bool model, braid_aside *aside) {
+/* Beside the state, of which there is a copy. */
+static braid_status copy_head(const braid_trainer *trainer, braid_aside *aside) {
   size_t bytes = trainer->record.count * sizeof *trainer->record.rows;
   BRAID_TRY(braid_kept_path(trainer, aside->path));
   braid_kept_head(trainer, &aside->kept);
   aside->rows = braid_zalloc(aside->allocator, bytes + 1);
-  aside->values = braid_zalloc_array(aside->allocator, aside->kept.values, sizeof *aside->values);
-  aside->tensors = braid_zalloc_array(aside->allocator, aside->kept.values, sizeof *aside->tensors);
-  if (!aside->rows || !aside->values || !aside->tensors) return BRAID_NO_MEMORY;
+  if (!aside->rows) return BRAID_NO_MEMORY;
   if (bytes) memcpy(aside->rows, trainer->record.rows, bytes);
   aside->kept.rows = aside->rows;
-  if (model) {
-    snprintf(aside->model_path, sizeof aside->model_path, "%s/model.onnx", aside->directory);
-    BRAID_TRY(braid_trainer_model(trainer, &aside->model));
-  }
-  return copy_values(trainer, aside);
+  snprintf(aside->model_path, sizeof aside->model_path, "%s/model.onnx", trainer->options.out_directory);
+  return BRAID_OK;
 }
 
 braid_status braid_aside_begin(braid_trainer *trainer, bool model) {
+  if (!trainer->state_copy.whole) return BRAID_NO_MEMORY;
   if (trainer->ledger) BRAID_TRY(braid_ledger_writer_sync(trainer->ledger)); /* no checkpoint is ahead of it */
   braid_aside *aside = braid_zalloc(trainer->allocator, sizeof *aside);
   if (!aside) return BRAID_NO_MEMORY;
-  *aside = (braid_aside){.allocator = trainer->allocator,
-                         .log = trainer->log,
-                         .directory = trainer->options.out_directory,
-                         .most = (size_t)trainer->options.keep_checkpoints};
-  braid_status status = copy_all(trainer, model, aside);
+  *aside = (braid_aside){.allocator = trainer->allocator, .trainer = trainer, .model = model};
+  braid_status status = copy_head(trainer, aside);
   if (status == BRAID_OK) status = braid_thread_start(&aside->thread, "braid keeps", aside_main, aside);
   if (status == BRAID_OK)
     trainer->aside = aside;
@@ -138,6 +136,7 @@ braid_status braid_aside_end(braid_trainer *trainer) {
   braid_thread_join(&aside->thread);
   trainer->aside = NULL;
   braid_status status = aside->status == BRAID_OK ? BRAID_OK : braid_fail(aside->status, "%s", aside->detail);
+  trainer->model_owed |= aside->model && status != BRAID_OK;
   aside_destroy(aside);
   return status;
 }
@@ -173,10 +172,9 @@ void braid_trainer_write_model(braid_trainer *trainer) {
 
 braid_status braid_trainer_keep_all(braid_trainer *trainer) {
   if (!trainer->output || !braid_aside_suits(trainer)) return BRAID_OK;
-  BRAID_TRY(braid_trainer_check_finite(trainer));
+  if (trainer->looked_at != braid_trainer_steps_done(trainer)) BRAID_TRY(braid_trainer_check_finite(trainer));
   braid_trainer_note_failure(trainer, braid_aside_end(trainer), kNotWrittenAside);
   braid_trainer_note_failure(trainer, braid_trainer_save(trainer), kNotWritten);
-  trainer->model_owed |= trainer->savable;
   braid_trainer_write_model(trainer);
   return BRAID_OK;
 }

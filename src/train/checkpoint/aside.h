@@ -16,8 +16,8 @@ typedef struct braid_aside braid_aside;
 bool braid_aside_suits(const braid_trainer *trainer);
 /* Is one being written? */
 bool braid_aside_is_busy(const braid_trainer *trainer);
-/* What the trainer holds now is copied, and written by the thread; the one before must have ended. `model`: model.onnx
- * too. NO_MEMORY: nothing was begun. */
+/* The trainer's copy of its state is written by the thread, which has it until its end; the one before must have ended.
+ * `model`: model.onnx too. NO_MEMORY: nothing was begun. */
 BRAID_MUST_CHECK braid_status braid_aside_begin(braid_trainer *trainer, bool model);
 /* Waits for the one that is being written; its failure. */
 BRAID_MUST_CHECK braid_status braid_aside_end(braid_trainer *trainer);

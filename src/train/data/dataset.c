@@ -22,6 +22,7 @@ struct braid_dataset {
   braid_source source;
   int64_t samples;
   int channels, height, width;
+  bool finite;                           /* every sample is of finite numbers */
   bool direct;                           /* the stored bytes need neither resizing nor other channels */
   float value[BRAID_SPEC_CHANNELS][256]; /* direct: what a byte becomes, by channel of the result */
   char (*numbers)[24];                   /* "0", "1", ...: names where the source has none */
@@ -106,6 +107,16 @@ static void tabulate(braid_dataset *dataset) {
   braid_image_normalize(&dataset->spec, 1.0 / 255, dataset->value[0], dataset->channels, 256);
 }
 
+/* Of bytes: where the least and the largest are finite once they are normalized, all are. */
+static bool gives_finite(const braid_dataset *dataset) {
+  float ends[BRAID_SPEC_CHANNELS][2];
+  bool finite = !dataset->source.is_float;
+  for (int c = 0; c < dataset->channels; c++) ends[c][0] = 0, ends[c][1] = 255;
+  braid_image_normalize(&dataset->spec, 1.0 / 255, ends[0], dataset->channels, 2);
+  for (int c = 0; c < dataset->channels; c++) finite &= isfinite(ends[c][0]) && isfinite(ends[c][1]);
+  return finite;
+}
+
 /* Once text, spec and source are there. */
 static braid_status dataset_fill(braid_dataset *dataset) {
   const braid_source *source = &dataset->source;
@@ -116,6 +127,7 @@ static braid_status dataset_fill(braid_dataset *dataset) {
   dataset->width = dataset->spec.width ? dataset->spec.width : source->width;
   BRAID_TRY(check_source(dataset));
   tabulate(dataset);
+  dataset->finite = gives_finite(dataset);
   return name_classes(dataset);
 }
 
@@ -196,6 +208,10 @@ braid_dataset_info braid_dataset_get_info(const braid_dataset *dataset) {
                               .one_part = dataset->source.one_part,
                               .target = dataset->source.kind,
                               .table = strcmp(dataset->spec.kind, "csv") == 0};
+}
+
+bool braid_dataset_is_finite(const braid_dataset *dataset) {
+  return dataset->finite;
 }
 
 const braid_allocator *braid_dataset_allocator(const braid_dataset *dataset) {

@@ -100,7 +100,12 @@ size_t braid_dataset_scratch(const braid_dataset *dataset);
 BRAID_MUST_CHECK braid_status braid_dataset_read(const braid_dataset *dataset, int64_t index,
                                                  const braid_augment *augment, float *scratch, float *pixels,
                                                  void *target);
+/* Every sample is of finite numbers, whatever augmentation does with it: those that are stored as bytes are. */
+bool braid_dataset_is_finite(const braid_dataset *dataset);
 const braid_allocator *braid_dataset_allocator(const braid_dataset *dataset);
 const braid_spec *braid_dataset_spec(const braid_dataset *dataset);
+
+/* The memory of all batches of a loader. */
+void *braid_loader_memory(const braid_loader *loader, size_t *bytes);
 
 #endif

@@ -1,26 +1,39 @@
 /* Threads that make batches ahead of their use, into a ring of slots.
  *
- * Batches are numbered from the loader's start. A thread takes the next number and the slot number % depth, waits until
- * the consumer has given the slot back, and fills it; the consumer takes slots in order. Which sample stands where is a
+ * Batches are numbered from the loader's start; batch number n goes to slot n % depth, once the consumer has given that
+ * back, and the consumer takes slots in order. Threads share a batch: each takes the next rows of it, and who ends the
+ * last of them completes it, so that a batch is there in a thread's part of the time. Which sample stands where is a
  * function of (seed, epoch, position) alone, so neither threads nor the point of start change a bit. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/checked.h"
+#include "base/pages.h"
 #include "base/philox.h"
 #include "base/thread.h"
 #include "base/try.h"
 #include "train/data/augment.h"
 #include "train/data/dataset.h"
 
-enum { kDefaultDepth = 3, kMaxThreads = 64, kMaxDepth = 1024, kRounds = 6, kDetailBytes = 512, kShuffleStream = 0x5AF };
+enum {
+  kDefaultDepth = 3,
+  kMaxThreads = 64,
+  kMaxDepth = 1024,
+  kTurns = 4, /* how often a thread takes rows of a batch */
+  kRounds = 6,
+  kDetailBytes = 512,
+  kShuffleStream = 0x5AF,
+  kAlignment = 64
+};
 
 typedef struct slot {
   float *images;
   uint8_t *targets, *mixed_targets; /* the second with mixup */
   float mix;
   int64_t *indices, number; /* number: of the batch that is in it, -1 none */
+  int64_t rows_left;        /* that are not filled yet */
+  int64_t failed_row;       /* the first that could not be read */
   braid_status status;
   char detail[kDetailBytes];
 } slot;
@@ -36,12 +49,15 @@ struct braid_loader {
   int64_t rows;   /* samples of a batch that are given */
   bool partnered; /* a slice, with mixup: behind them lie the samples that they are mixed with */
   slot *slots;
+  uint8_t *memory; /* images and targets of all slots */
+  size_t memory_bytes;
   float **scratch; /* one per thread */
   braid_thread threads[kMaxThreads];
   int thread_count, thread_ids;
   pthread_mutex_t lock;
   pthread_cond_t filled, freed;
   int64_t next_fill, next_take; /* batch numbers; what lies before next_take is free */
+  int64_t next_row;             /* of next_fill */
   bool held, stopping;          /* held: the consumer still reads batch next_take - 1 */
 };
 
@@ -69,19 +85,17 @@ static int64_t shuffled(const braid_loader *loader, int64_t epoch, int64_t posit
 
 /* --- filling -------------------------------------------------------------------------------------------------------
  */
+static bool is_padding(const braid_loader *loader, int64_t step, int64_t within) {
+  return step * loader->options.batch + within >= loader->samples;
+}
+
 /* Row `at` of the slot becomes sample `within` of the batch. */
 static braid_status fill_sample(braid_loader *loader, slot *s, int64_t epoch, int64_t step, int64_t at, int64_t within,
                                 float *scratch) {
   int64_t position = step * loader->options.batch + within;
-  bool padding = position >= loader->samples;
   float *pixels = s->images + (size_t)at * loader->sample_floats;
   uint8_t *target = s->targets + (size_t)at * loader->target_bytes;
-  if (padding) {
-    memcpy(pixels, s->images, loader->sample_floats * sizeof *pixels);
-    memcpy(target, s->targets, loader->target_bytes);
-    s->indices[at] = s->indices[0];
-    return BRAID_OK;
-  }
+  if (is_padding(loader, step, within)) return BRAID_OK;
   braid_augment how = {loader->options.seed, (uint32_t)epoch, (uint64_t)position};
   s->indices[at] = loader->options.shuffle ? shuffled(loader, epoch, position) : position;
   BRAID_TRY(braid_dataset_read(loader->dataset, s->indices[at], loader->options.augment ? &how : NULL, scratch, pixels,
@@ -126,18 +140,64 @@ static void mix_slice(const braid_loader *loader, slot *s, int64_t epoch, int64_
   }
 }
 
-static void batch_fill(braid_loader *loader, slot *s, int64_t number, float *scratch) {
-  int64_t epoch = number / loader->steps, step = number % loader->steps, first = loader->options.slice_first;
-  s->status = BRAID_OK;
-  for (int64_t at = 0; at < loader->rows && s->status == BRAID_OK; at++) {
-    s->status = fill_sample(loader, s, epoch, step, at, first + at, scratch);
-    if (s->status == BRAID_OK && loader->partnered)
-      s->status =
-          fill_sample(loader, s, epoch, step, loader->rows + at, loader->options.batch - 1 - first - at, scratch);
+/* What an incomplete batch lacks is its first sample. */
+static void pad_batch(const braid_loader *loader, slot *s, int64_t step) {
+  for (int64_t at = 1; at < loader->rows; at++) {
+    if (!is_padding(loader, step, at)) continue;
+    memcpy(s->images + (size_t)at * loader->sample_floats, s->images, loader->sample_floats * sizeof *s->images);
+    memcpy(s->targets + (size_t)at * loader->target_bytes, s->targets, loader->target_bytes);
+    s->indices[at] = s->indices[0];
   }
-  if (s->status == BRAID_OK && loader->options.mixup > 0)
-    (loader->partnered ? mix_slice : mix_samples)(loader, s, epoch, step);
-  if (s->status != BRAID_OK) snprintf(s->detail, sizeof s->detail, "%s", braid_error_detail());
+}
+
+/* Once all rows are there. */
+static void complete_batch(const braid_loader *loader, slot *s, int64_t number) {
+  int64_t epoch = number / loader->steps, step = number % loader->steps;
+  if (s->status != BRAID_OK) return;
+  if (loader->options.keep_last) pad_batch(loader, s, step);
+  if (loader->options.mixup > 0) (loader->partnered ? mix_slice : mix_samples)(loader, s, epoch, step);
+}
+
+/* *row: in, the first of `count` rows; out, the one that failed. */
+static braid_status fill_rows(braid_loader *loader, slot *s, int64_t number, int64_t *row, int64_t count,
+                              float *scratch) {
+  int64_t epoch = number / loader->steps, step = number % loader->steps, first = loader->options.slice_first;
+  for (int64_t end = *row + count; *row < end; ++*row) {
+    BRAID_TRY(fill_sample(loader, s, epoch, step, *row, first + *row, scratch));
+    if (loader->partnered)
+      BRAID_TRY(
+          fill_sample(loader, s, epoch, step, loader->rows + *row, loader->options.batch - 1 - first - *row, scratch));
+  }
+  return BRAID_OK;
+}
+
+/* The failure of a batch is that of its first row that fails, whoever comes to it first. */
+static void note_failed_row(slot *s, braid_status status, int64_t row) {
+  if (status == BRAID_OK || row >= s->failed_row) return;
+  s->failed_row = row;
+  s->status = status;
+  snprintf(s->detail, sizeof s->detail, "%s", braid_error_detail());
+}
+
+/* The slot of the batch that the consumer still reads is not free. */
+static bool has_rows(const braid_loader *loader) {
+  return loader->next_fill - (loader->next_take - loader->held) < loader->options.depth;
+}
+
+/* The next rows that are to be filled, of a slot that is free. */
+static slot *take_rows(braid_loader *loader, int64_t *number, int64_t *row, int64_t *count) {
+  int64_t some = loader->rows / ((int64_t)loader->options.threads * kTurns), left = loader->rows - loader->next_row;
+  slot *s = &loader->slots[loader->next_fill % loader->options.depth];
+  *number = loader->next_fill;
+  *row = loader->next_row;
+  *count = some < 1 ? 1 : some < left ? some : left;
+  if (!*row) {
+    s->status = BRAID_OK;
+    s->rows_left = s->failed_row = loader->rows;
+  }
+  loader->next_row = *count < left ? *row + *count : 0;
+  loader->next_fill += *count == left;
+  return s;
 }
 
 static void *work(void *context) {
@@ -145,17 +205,25 @@ static void *work(void *context) {
   pthread_mutex_lock(&loader->lock);
   float *scratch = loader->scratch[loader->thread_ids++];
   for (;;) {
-    /* the slot of the batch that the consumer still reads is not free */
-    while (!loader->stopping && loader->next_fill - (loader->next_take - loader->held) >= loader->options.depth)
-      pthread_cond_wait(&loader->freed, &loader->lock);
+    while (!loader->stopping && !has_rows(loader)) pthread_cond_wait(&loader->freed, &loader->lock);
     if (loader->stopping) break;
-    int64_t number = loader->next_fill++;
-    slot *s = &loader->slots[number % loader->options.depth];
+    int64_t number, row, count;
+    slot *s = take_rows(loader, &number, &row, &count);
+    if (has_rows(loader)) pthread_cond_signal(&loader->freed); /* threads wake each other: the consumer wakes one */
+    if (row < s->failed_row) {
+      pthread_mutex_unlock(&loader->lock);
+      int64_t reached = row;
+      braid_status status = fill_rows(loader, s, number, &reached, count, scratch);
+      pthread_mutex_lock(&loader->lock);
+      note_failed_row(s, status, reached);
+    }
+    s->rows_left -= count;
+    if (s->rows_left) continue;
     pthread_mutex_unlock(&loader->lock);
-    batch_fill(loader, s, number, scratch);
+    complete_batch(loader, s, number);
     pthread_mutex_lock(&loader->lock);
     s->number = number;
-    pthread_cond_broadcast(&loader->filled);
+    pthread_cond_signal(&loader->filled);
   }
   pthread_mutex_unlock(&loader->lock);
   return NULL;
@@ -193,26 +261,31 @@ static braid_status check_start(int64_t steps, int64_t epoch, int64_t step, int6
   return BRAID_OK;
 }
 
+/* All slots in one piece, so that it can be pinned. */
 static braid_status make_slots(braid_loader *loader) {
-  size_t batch = (size_t)loader->rows * (loader->partnered ? 2 : 1);
-  loader->slots = braid_zalloc_array(loader->allocator, (size_t)loader->options.depth, sizeof *loader->slots);
-  loader->scratch = braid_zalloc_array(loader->allocator, (size_t)loader->options.threads, sizeof *loader->scratch);
+  const braid_loader_options *o = &loader->options;
+  size_t rows = (size_t)loader->rows * (loader->partnered ? 2 : 1), depth = (size_t)o->depth, images, targets, all;
+  loader->slots = braid_zalloc_array(loader->allocator, depth, sizeof *loader->slots);
+  loader->scratch = braid_zalloc_array(loader->allocator, (size_t)o->threads, sizeof *loader->scratch);
   if (!loader->slots || !loader->scratch) return BRAID_NO_MEMORY;
-  for (int i = 0; i < loader->options.depth; i++) {
+  bool fits = braid_mul_size(rows, loader->sample_floats * sizeof(float), &images) &&
+              braid_mul_size(rows, loader->target_bytes, &targets) && braid_add_size(images, kAlignment - 1, &images) &&
+              braid_add_size(targets, kAlignment - 1, &targets);
+  images &= ~(size_t)(kAlignment - 1);
+  targets &= ~(size_t)(kAlignment - 1);
+  fits = fits && braid_mul_size(targets, o->mixup > 0 ? 2 : 1, &all) && braid_add_size(all, images, &all) &&
+         braid_mul_size(all, depth, &loader->memory_bytes);
+  loader->memory = fits ? braid_zalloc_pages(loader->allocator, loader->memory_bytes) : NULL;
+  if (!loader->memory) return braid_fail(BRAID_NO_MEMORY, "no room for %d batches of %zu samples", o->depth, rows);
+  for (size_t i = 0; i < depth; i++) {
     slot *s = &loader->slots[i];
-    s->number = -1;
-    s->images = braid_zalloc_array(loader->allocator, batch, loader->sample_floats * sizeof *s->images);
-    s->targets = braid_zalloc_array(loader->allocator, batch, loader->target_bytes);
-    s->mix = 1;
-    if (loader->options.mixup > 0) {
-      s->mixed_targets = braid_zalloc_array(loader->allocator, batch, loader->target_bytes);
-      if (!s->mixed_targets) return BRAID_NO_MEMORY;
-    }
-    s->indices = braid_zalloc_array(loader->allocator, batch, sizeof *s->indices);
-    if (!s->images || !s->targets || !s->indices)
-      return braid_fail(BRAID_NO_MEMORY, "no room for %d batches of %zu samples", loader->options.depth, batch);
+    uint8_t *at = loader->memory + i * all;
+    *s = (slot){.images = (float *)(void *)at, .targets = at + images, .number = -1, .mix = 1};
+    if (o->mixup > 0) s->mixed_targets = at + images + targets;
+    s->indices = braid_zalloc_array(loader->allocator, rows, sizeof *s->indices);
+    if (!s->indices) return BRAID_NO_MEMORY;
   }
-  for (int i = 0; i < loader->options.threads; i++) {
+  for (int i = 0; i < o->threads; i++) {
     loader->scratch[i] = braid_zalloc_array(loader->allocator, loader->scratch_floats, sizeof(float));
     if (!loader->scratch[i]) return BRAID_NO_MEMORY;
   }
@@ -269,12 +342,9 @@ void braid_loader_destroy(braid_loader *loader) {
   pthread_cond_broadcast(&loader->freed);
   pthread_mutex_unlock(&loader->lock);
   for (int i = 0; i < loader->thread_count; i++) braid_thread_join(&loader->threads[i]);
-  for (int i = 0; loader->slots && i < loader->options.depth; i++) {
-    braid_free(loader->allocator, loader->slots[i].images);
-    braid_free(loader->allocator, loader->slots[i].targets);
-    braid_free(loader->allocator, loader->slots[i].mixed_targets);
+  for (int i = 0; loader->slots && i < loader->options.depth; i++)
     braid_free(loader->allocator, loader->slots[i].indices);
-  }
+  braid_free(loader->allocator, loader->memory);
   for (int i = 0; loader->scratch && i < loader->options.threads; i++)
     braid_free(loader->allocator, loader->scratch[i]);
   braid_free(loader->allocator, loader->slots);
@@ -285,6 +355,11 @@ void braid_loader_destroy(braid_loader *loader) {
   braid_free(loader->allocator, loader);
 }
 
+void *braid_loader_memory(const braid_loader *loader, size_t *bytes) {
+  *bytes = loader->memory_bytes;
+  return loader->memory;
+}
+
 int64_t braid_loader_steps(const braid_loader *loader) {
   return loader->steps;
 }
@@ -293,7 +368,7 @@ braid_status braid_loader_next(braid_loader *loader, braid_batch *batch) {
   pthread_mutex_lock(&loader->lock);
   int64_t number = loader->next_take++;
   loader->held = true;
-  pthread_cond_broadcast(&loader->freed); /* the batch before is given back */
+  pthread_cond_signal(&loader->freed); /* the batch before is given back */
   slot *s = &loader->slots[number % loader->options.depth];
   while (s->number != number) pthread_cond_wait(&loader->filled, &loader->lock);
   pthread_mutex_unlock(&loader->lock);

@@ -1,4 +1,5 @@
 #include <string.h>
+#include <time.h>
 
 #include "oom.h"
 #include "train/data/dataset.h"
@@ -16,11 +17,10 @@ static braid_loader *start(braid_dataset *dataset, braid_loader_options options,
 }
 
 /* Every sample comes once per epoch, and in another order in the next. */
-static void test_epochs_are_permutations(void **state) {
-  (void)state;
+static void check_permutations(int threads) {
   braid_dataset *dataset = open_glyphs("builtin:glyphs,limit=103");
-  braid_loader *loader =
-      start(dataset, (braid_loader_options){.batch = 10, .seed = 7, .shuffle = true, .keep_last = true}, 0, 0);
+  braid_loader_options options = {.batch = 10, .seed = 7, .shuffle = true, .keep_last = true, .threads = threads};
+  braid_loader *loader = start(dataset, options, 0, 0);
   assert_int_equal(braid_loader_steps(loader), 11);
   enum { kFloats = 3 * 32 * 32 };
   int64_t order[2][110];
@@ -47,6 +47,63 @@ static void test_epochs_are_permutations(void **state) {
   }
   assert_memory_not_equal(order[0], order[1], sizeof order[0]);
   braid_loader_destroy(loader);
+  braid_dataset_close(dataset);
+}
+
+static void test_epochs_are_permutations(void **state) {
+  (void)state;
+  for (int threads = 1; threads <= 16; threads *= 4) check_permutations(threads);
+}
+
+/* Samples of numbers, of which every 7th cannot be read: of the first batch the second one fails last, of the second
+ * batch the first. */
+static braid_status read_or_fail(void *context, int64_t index, float *pixels, int32_t *label) {
+  (void)context;
+  bool slow = index == 13 || index == 34;
+  if (slow || index == 6) nanosleep(&(struct timespec){.tv_nsec = slow ? 30000000 : 3000000}, NULL);
+  if (index % 7 == 6) return braid_fail(BRAID_IO, "number %lld", (long long)index);
+  *pixels = (float)index;
+  *label = 0;
+  return BRAID_OK;
+}
+
+/* Threads that share a batch come to its failures in any order: it is the first row's that counts, and the next batch
+ * has its own. */
+static void test_failures_of_shared_batches(void **state) {
+  (void)state;
+  const braid_dataset_source source = {
+      .name = "numbers", .samples = 64, .channels = 1, .height = 1, .width = 1, .classes = 1, .read = read_or_fail};
+  braid_dataset *dataset;
+  assert_int_equal(braid_dataset_create(NULL, &source, NULL, &dataset), BRAID_OK);
+  for (int threads = 1; threads <= 16; threads *= 4) {
+    braid_batch batch;
+    braid_loader *loader = start(dataset, (braid_loader_options){.batch = 32, .threads = threads}, 0, 0);
+    assert_int_equal(braid_loader_next(loader, &batch), BRAID_IO);
+    assert_non_null(strstr(braid_error_detail(), "number 6"));
+    assert_int_equal(braid_loader_next(loader, &batch), BRAID_IO);
+    assert_non_null(strstr(braid_error_detail(), "number 34"));
+    braid_loader_destroy(loader);
+  }
+  braid_dataset_close(dataset);
+}
+
+/* Bytes are finite once they are normalized, unless that makes infinities of them; numbers of a program may not be. */
+static void test_finite(void **state) {
+  (void)state;
+  static const struct {
+    const char *spec;
+    bool finite;
+  } kCases[] = {{"builtin:glyphs,limit=8,mean=0.5,std=0.25", true}, {"builtin:glyphs,limit=8,std=1e-44", false}};
+  for (size_t i = 0; i < sizeof kCases / sizeof *kCases; i++) {
+    braid_dataset *dataset = open_glyphs(kCases[i].spec);
+    assert_int_equal(braid_dataset_is_finite(dataset), kCases[i].finite);
+    braid_dataset_close(dataset);
+  }
+  const braid_dataset_source source = {
+      .name = "numbers", .samples = 64, .channels = 1, .height = 1, .width = 1, .classes = 1, .read = read_or_fail};
+  braid_dataset *dataset;
+  assert_int_equal(braid_dataset_create(NULL, &source, NULL, &dataset), BRAID_OK);
+  assert_false(braid_dataset_is_finite(dataset));
   braid_dataset_close(dataset);
 }
 
@@ -166,6 +223,8 @@ static void test_out_of_memory(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_epochs_are_permutations),
+      cmocka_unit_test(test_failures_of_shared_batches),
+      cmocka_unit_test(test_finite),
       cmocka_unit_test(test_same_bits),
       cmocka_unit_test(test_mixup),
       cmocka_unit_test(test_misuse),

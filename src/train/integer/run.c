@@ -83,20 +83,3 @@ braid_status braid_integer_parameters(const braid_trainer *trainer, braid_graph 
   *out = NULL;
   return status;
 }
-
-static braid_status read_value(void *context, const char *name, braid_tensor **out) {
-  braid_trainer *trainer = context;
-  *out = NULL;
-  braid_value_id id = braid_graph_find_value(trainer->step, name);
-  if (id < 0) return braid_fail(BRAID_NOT_FOUND, "%.120s is not in the training graph", name);
-  BRAID_TRY(braid_tensor_create(trainer->allocator, &trainer->step->values[id].desc, out));
-  braid_status status = braid_session_read(trainer->session, name, *out);
-  if (status == BRAID_OK) return BRAID_OK;
-  braid_tensor_release(*out);
-  *out = NULL;
-  return status;
-}
-
-braid_status braid_integer_trained(braid_trainer *trainer, braid_graph **out) {
-  return braid_integer_export(trainer->integers, read_value, trainer, out);
-}

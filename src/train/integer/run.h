@@ -7,6 +7,4 @@
 BRAID_MUST_CHECK braid_status braid_integer_build(braid_trainer *trainer);
 /* What it trains and does not, as braid_trainer_parameters. */
 BRAID_MUST_CHECK braid_status braid_integer_parameters(const braid_trainer *trainer, braid_graph **out);
-/* The trained model, as braid_integer_export. */
-BRAID_MUST_CHECK braid_status braid_integer_trained(braid_trainer *trainer, braid_graph **out);
 #endif

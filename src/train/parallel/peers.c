@@ -1,11 +1,13 @@
 #include "train/parallel/peers.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <zlib.h>
 
 #include "base/try.h"
 #include "braid/group.h"
 #include "runtime/surface/session.h"
+#include "tensor/layout.h"
 
 braid_status braid_peers_status(const braid_trainer *trainer, braid_status status) {
   return braid_group_agree(trainer->slice.group, status);
@@ -165,18 +167,21 @@ braid_status braid_peers_state(braid_trainer *trainer) {
   return trainer->slice.rank ? braid_trainer_seek(trainer) : BRAID_OK;
 }
 
-static braid_status sum_state(braid_trainer *trainer, uint32_t *sum) {
-  *sum = 0;
-  for (size_t i = 0; i < trainer->step->value_count; i++) {
-    const braid_value *value = &trainer->step->values[i];
-    if (!braid_value_is_kept(value)) continue;
-    braid_tensor *tensor;
-    BRAID_TRY(braid_tensor_create(trainer->allocator, &value->desc, &tensor));
-    braid_status status = braid_session_read(trainer->session, value->name, tensor);
-    if (status == BRAID_OK) *sum = sum_words(*sum, braid_tensor_const_data(tensor), braid_desc_bytes(&value->desc));
-    braid_tensor_release(tensor);
-    BRAID_TRY(status);
+/* Of all processes the same bytes, since their plans keep values in the same layouts; but for what lies between the
+ * elements of padded ones. */
+static braid_status add_item(void *context, const braid_state_item *item, const void *bytes) {
+  uint32_t *sum = context;
+  braid_tensor *tensor = NULL;
+  size_t count = item->bytes;
+  if (braid_desc_is_padded(&item->desc)) {
+    BRAID_TRY(braid_tensor_create(NULL, &item->value->desc, &tensor));
+    braid_layout_unpack(&item->desc, bytes, braid_tensor_data(tensor));
+    bytes = braid_tensor_const_data(tensor);
+    count = braid_desc_bytes(&item->value->desc);
   }
+  braid_digest digest = braid_digest_of(bytes, count); /* faster than a CRC by far */
+  braid_tensor_release(tensor);
+  *sum = sum_words(*sum, digest.words, sizeof digest.words);
   return BRAID_OK;
 }
 
@@ -188,10 +193,10 @@ braid_status braid_peers_choose(braid_trainer *trainer, bool *choice) {
 }
 
 braid_status braid_peers_compare(braid_trainer *trainer) {
-  uint32_t sum;
+  uint32_t sum = 0;
   bool same;
   if (!trainer->slice.group) return BRAID_OK;
-  BRAID_TRY(sum_state(trainer, &sum));
+  BRAID_TRY(braid_state_copy_visit(trainer, add_item, &sum));
   BRAID_TRY(is_same(trainer->slice.group, sum, &same));
   return braid_group_agree(trainer->slice.group,
                            same ? BRAID_OK
@@ -200,13 +205,24 @@ braid_status braid_peers_compare(braid_trainer *trainer) {
 
 /* --- numbers of steps and epochs -----------------------------------------------------------------------------------
  */
-braid_status braid_peers_counts(braid_trainer *trainer) {
-  int64_t counts[2] = {trainer->step_correct, trainer->step_seen};
-  if (!trainer->slice.group) return BRAID_OK;
-  BRAID_TRY(braid_group_all_reduce(trainer->slice.group, counts, 2, BRAID_I64, BRAID_REDUCE_SUM));
-  trainer->step_correct = counts[0];
-  trainer->step_seen = counts[1];
-  return BRAID_OK;
+braid_status braid_peers_end_step(braid_trainer *trainer, braid_status status) {
+  braid_group *group = trainer->slice.group;
+  int64_t sums[3] = {trainer->step_correct, trainer->step_seen, status != BRAID_OK};
+  if (!group) return status;
+  char detail[1024]; /* the collective clears it */
+  snprintf(detail, sizeof detail, "%s", braid_error_detail());
+  BRAID_TRY(braid_group_all_reduce(group, sums, 3, BRAID_I64, BRAID_REDUCE_SUM));
+  trainer->step_correct = sums[0];
+  trainer->step_seen = sums[1];
+  if (!sums[2]) return BRAID_OK;
+  if (status != BRAID_OK) status = braid_fail(status, "%s", detail);
+  status = braid_group_agree(group, status);
+  return braid_group_failed_together(group) ? BRAID_OK : status;
+}
+
+braid_status braid_peers_begin_step(const braid_trainer *trainer, bool told, braid_status status) {
+  braid_group *group = trainer->slice.group;
+  return told && !braid_group_failed_together(group) ? BRAID_OK : braid_group_agree(group, status);
 }
 
 braid_status braid_peers_row(braid_trainer *trainer) {

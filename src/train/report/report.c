@@ -283,9 +283,16 @@ void braid_page_end(braid_text *text) {
   braid_text_add(text, "</body></html>\n");
 }
 
+/* Training does not wait for the disk: the next epoch writes the page again. */
 static braid_status end_page(const braid_allocator *allocator, const char *path, braid_text *text) {
+  braid_writer *writer;
   braid_page_end(text);
-  return text->failed ? BRAID_NO_MEMORY : braid_file_write(allocator, path, text->data, text->length);
+  if (text->failed) return BRAID_NO_MEMORY;
+  BRAID_TRY(braid_writer_open(allocator, path, &writer));
+  braid_status status = braid_writer_put(writer, text->data, text->length);
+  if (status == BRAID_OK) return braid_writer_commit_unsynced(writer);
+  braid_writer_abort(writer);
+  return status;
 }
 
 braid_status braid_report_rates(const braid_allocator *allocator, const char *path, const braid_rate_search *search) {

@@ -14,14 +14,15 @@ enum { kLanes = BRAID_BLOCKED_LANES, kLeastChannels = 16 };
 
 typedef struct norm {
   int64_t batch, channels, blocks, plane; /* plane: places of one channel of one sample */
-  bool training, last;                    /* last: channels lie so */
+  bool training, last, relu;              /* last: channels lie so */
   double epsilon, momentum;
 } norm;
 
 /* Per channel, in the workspace after the sums: y = x * factor + offset, or dx = dy * a + x * b + c. */
 typedef struct vectors {
-  double *sums, *more; /* [blocks][batch][16] each */
-  float *a, *b, *c;    /* [blocks][16] each */
+  double *sums, *more;    /* [blocks][batch][16] each */
+  float *a, *b, *c;       /* [blocks][16] each */
+  float *factor, *offset; /* backward, with a Relu behind it: [blocks][16] each */
 } vectors;
 
 static vectors split(const norm *n, void *workspace) {
@@ -31,6 +32,8 @@ static vectors split(const norm *n, void *workspace) {
   v.a = (float *)(v.more + planes);
   v.b = v.a + channels;
   v.c = v.b + channels;
+  v.factor = v.c + channels;
+  v.offset = v.factor + channels;
   return v;
 }
 
@@ -104,14 +107,29 @@ static braid_status run_forward(const braid_node_desc *node, void *state, const 
   }
 #pragma omp parallel for collapse(2)
   for (int64_t b = 0; b < n->batch; b++)
-    for (int64_t block = 0; block < n->blocks; block++)
-      BRAID_ISA_CALL(braid_blocked_scale_plane, x + plane_at(n, block, b), n->plane, v.a + block * kLanes,
-                     v.b + block * kLanes, y + plane_at(n, block, b));
+    for (int64_t block = 0; block < n->blocks; block++) {
+      int64_t at = plane_at(n, block, b), c = block * kLanes;
+      if (n->relu)
+        BRAID_ISA_CALL(braid_blocked_scale_plane_relu, x + at, n->plane, v.a + c, v.b + c, y + at);
+      else
+        BRAID_ISA_CALL(braid_blocked_scale_plane, x + at, n->plane, v.a + c, v.b + c, y + at);
+    }
   return BRAID_OK;
 }
 
 /* --- backward ------------------------------------------------------------------------------------------------------
  */
+/* What the forward pass multiplied by and added, as it found them. */
+static void find_gate(const norm *n, const braid_cpu_args *args, const vectors *v) {
+  const float *scale = args->inputs[2], *mean = args->inputs[3], *spread = args->inputs[4], *bias = args->inputs[5];
+  memset(v->factor, 0, (size_t)(2 * n->blocks * kLanes) * sizeof *v->factor);
+  for (int64_t c = 0; c < n->channels; c++) {
+    double factor = n->training ? (double)scale[c] * spread[c] : scale[c] / sqrt((double)spread[c] + n->epsilon);
+    v->factor[c] = (float)factor;
+    v->offset[c] = (float)(bias[c] - mean[c] * factor);
+  }
+}
+
 static braid_status run_backward(const braid_node_desc *node, void *state, const braid_cpu_args *args) {
   const norm *n = state;
   vectors v = split(n, args->workspace);
@@ -120,12 +138,13 @@ static braid_status run_backward(const braid_node_desc *node, void *state, const
   float *dx = output(node, args, 0), *dscale = output(node, args, 1), *dbias = output(node, args, 2);
   memset(v.a, 0, (size_t)(3 * n->blocks * kLanes) * sizeof *v.a);
   memcpy(v.c, mean, (size_t)n->channels * sizeof *v.c);
+  if (n->relu) find_gate(n, args, &v);
 #pragma omp parallel for collapse(2)
   for (int64_t block = 0; block < n->blocks; block++)
     for (int64_t b = 0; b < n->batch; b++) {
-      int64_t at = plane_at(n, block, b), to = (block * n->batch + b) * kLanes;
-      BRAID_ISA_CALL(braid_blocked_sum_products, dy + at, x + at, n->plane, v.c + block * kLanes, v.sums + to,
-                     v.more + to);
+      int64_t at = plane_at(n, block, b), to = (block * n->batch + b) * kLanes, c = block * kLanes;
+      BRAID_ISA_CALL(braid_blocked_sum_products, dy + at, x + at, n->plane, v.c + c,
+                     n->relu ? &(braid_blocked_gate){v.factor + c, v.offset + c} : NULL, v.sums + to, v.more + to);
     }
   double count = (double)(n->batch * n->plane);
   for (int64_t c = 0; c < n->channels; c++) {
@@ -143,7 +162,8 @@ static braid_status run_backward(const braid_node_desc *node, void *state, const
   for (int64_t b = 0; b < n->batch; b++)
     for (int64_t block = 0; block < n->blocks; block++) {
       int64_t at = plane_at(n, block, b), c = block * kLanes;
-      BRAID_ISA_CALL(braid_blocked_mix_plane, dy + at, x + at, n->plane, v.a + c, v.b + c, v.c + c, dx + at);
+      BRAID_ISA_CALL(braid_blocked_mix_plane, dy + at, x + at, n->plane, v.a + c, v.b + c, v.c + c,
+                     n->relu ? &(braid_blocked_gate){v.factor + c, v.offset + c} : NULL, dx + at);
     }
   return BRAID_OK;
 }
@@ -188,11 +208,12 @@ static braid_status norm_create(const braid_allocator *allocator, const braid_no
               .plane = 1,
               .training = is_training(node),
               .last = x->layout == BRAID_LAYOUT_BHWC,
+              .relu = strstr(node->op, "Relu") != NULL,
               .epsilon = braid_attr_float(node->attrs, "epsilon", 1e-5),
               .momentum = braid_attr_float(node->attrs, "momentum", 0.9)};
   for (int i = 2; i < x->rank; i++) n->plane *= x->dims[i];
   size_t planes = (size_t)(n->blocks * n->batch * kLanes), channels = (size_t)(n->blocks * kLanes);
-  info->workspace_bytes = 2 * planes * sizeof(double) + 3 * channels * sizeof(float);
+  info->workspace_bytes = 2 * planes * sizeof(double) + 5 * channels * sizeof(float);
   return BRAID_OK;
 }
 
@@ -208,8 +229,21 @@ static const braid_kernel kKernels[] = {
      .in_place = 1u << 0,
      .in_place_more = {1u << 3, 1u << 4},
      .implementation = &kForward},
+    {.op = "BatchNormalizationRelu",
+     .name = "blocked_batch_norm_relu",
+     .match = norm_match,
+     .layouts = norm_layouts,
+     .in_place = 1u << 0,
+     .in_place_more = {1u << 3, 1u << 4},
+     .implementation = &kForward},
     {.op = "BatchNormalizationGrad",
      .name = "blocked_batch_norm_grad",
+     .match = norm_match,
+     .layouts = norm_layouts,
+     .in_place = 1u << 0 | 1u << 1,
+     .implementation = &kBackward},
+    {.op = "BatchNormalizationReluGrad",
+     .name = "blocked_batch_norm_relu_grad",
      .match = norm_match,
      .layouts = norm_layouts,
      .in_place = 1u << 0 | 1u << 1,

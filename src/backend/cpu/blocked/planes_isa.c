@@ -248,19 +248,43 @@ void BRAID_ISA_NAME(braid_blocked_sum_plane)(const float *x, int64_t plane, cons
 }
 
 /* Of dy and of dy * (x - center). */
-void BRAID_ISA_NAME(braid_blocked_sum_products)(const float *dy, const float *x, int64_t plane, const float *center,
-                                                double *sums, double *products) {
+/* Does y = x * a + b, behind a Relu, pass its error on? Not so without `gate`. */
+static inline float passed(float dy, float x, const braid_blocked_gate *gate, int i) {
+  return gate && x * gate->a[i] + gate->b[i] <= 0 ? 0 : dy;
+}
+
+static inline void sum_products(const float *dy, const float *x, int64_t plane, const float *center,
+                                const braid_blocked_gate *gate, double *sums, double *products) {
   float part[kLanes] = {0}, product[kLanes] = {0};
   for (int64_t s = 0; s < plane; s++, x += kLanes, dy += kLanes)
 #pragma omp simd
     for (int i = 0; i < kLanes; i++) {
-      part[i] += dy[i];
-      product[i] += dy[i] * (x[i] - center[i]);
+      float d = passed(dy[i], x[i], gate, i);
+      part[i] += d;
+      product[i] += d * (x[i] - center[i]);
     }
   for (int i = 0; i < kLanes; i++) {
     sums[i] = part[i];
     products[i] = product[i];
   }
+}
+
+void BRAID_ISA_NAME(braid_blocked_sum_products)(const float *dy, const float *x, int64_t plane, const float *center,
+                                                const braid_blocked_gate *gate, double *sums, double *products) {
+  if (gate)
+    sum_products(dy, x, plane, center, gate, sums, products);
+  else
+    sum_products(dy, x, plane, center, NULL, sums, products);
+}
+
+void BRAID_ISA_NAME(braid_blocked_scale_plane_relu)(const float *x, int64_t plane, const float *a, const float *b,
+                                                    float *y) {
+  for (int64_t s = 0; s < plane; s++, x += kLanes, y += kLanes)
+#pragma omp simd
+    for (int i = 0; i < kLanes; i++) {
+      float v = x[i] * a[i] + b[i];
+      y[i] = v < 0 ? 0 : v;
+    }
 }
 
 void BRAID_ISA_NAME(braid_blocked_scale_plane)(const float *x, int64_t plane, const float *a, const float *b,
@@ -276,9 +300,18 @@ void BRAID_ISA_NAME(braid_blocked_scale_place)(const float *x, int64_t channels,
   for (int64_t i = 0; i < channels; i++) y[i] = x[i] * a[i] + b[i];
 }
 
-void BRAID_ISA_NAME(braid_blocked_mix_plane)(const float *dy, const float *x, int64_t plane, const float *a,
-                                             const float *b, const float *c, float *dx) {
+static inline void mix_plane(const float *dy, const float *x, int64_t plane, const float *a, const float *b,
+                             const float *c, const braid_blocked_gate *gate, float *dx) {
   for (int64_t s = 0; s < plane; s++, x += kLanes, dy += kLanes, dx += kLanes)
 #pragma omp simd
-    for (int i = 0; i < kLanes; i++) dx[i] = dy[i] * a[i] + x[i] * b[i] + c[i];
+    for (int i = 0; i < kLanes; i++) dx[i] = passed(dy[i], x[i], gate, i) * a[i] + x[i] * b[i] + c[i];
+}
+
+void BRAID_ISA_NAME(braid_blocked_mix_plane)(const float *dy, const float *x, int64_t plane, const float *a,
+                                             const float *b, const float *c, const braid_blocked_gate *gate,
+                                             float *dx) {
+  if (gate)
+    mix_plane(dy, x, plane, a, b, c, gate, dx);
+  else
+    mix_plane(dy, x, plane, a, b, c, NULL, dx);
 }

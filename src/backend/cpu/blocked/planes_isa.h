@@ -26,21 +26,29 @@ BRAID_ISA_FUNCTION(void, braid_blocked_max_grad_plane,
 BRAID_ISA_FUNCTION(void, braid_blocked_average_grad_plane,
                    (const braid_blocked_pool *p, const float *dy, int64_t used, float *dx))
 
+/* Of the error of y = Relu(x * a + b) counts what belongs to a y above 0. */
+typedef struct braid_blocked_gate {
+  const float *a, *b; /* of the 16 channels */
+} braid_blocked_gate;
+
 /* sums[i] += the sum of lane i. */
 BRAID_ISA_FUNCTION(void, braid_blocked_add_plane, (const float *dy, int64_t places, double *sums))
-/* The sums of x or, with a center, of (x - center)^2; those of dy and of dy * (x - center). */
+/* The sums of x or, with a center, of (x - center)^2; those of dy and of dy * (x - center),
+ * where the gate, which may be NULL, lets dy through. */
 BRAID_ISA_FUNCTION(void, braid_blocked_sum_plane, (const float *x, int64_t plane, const float *center, double *out))
 BRAID_ISA_FUNCTION(void, braid_blocked_sum_products,
-                   (const float *dy, const float *x, int64_t plane, const float *center, double *sums,
-                    double *products))
+                   (const float *dy, const float *x, int64_t plane, const float *center, const braid_blocked_gate *gate,
+                    double *sums, double *products))
 /* y = x * a + b of one place whose channels lie side by side. */
 BRAID_ISA_FUNCTION(void, braid_blocked_scale_place,
                    (const float *x, int64_t channels, const float *a, const float *b, float *y))
-/* y = x * a + b; dx = dy * a + x * b + c. */
+/* y = x * a + b, and behind a Relu; dx = dy * a + x * b + c. */
 BRAID_ISA_FUNCTION(void, braid_blocked_scale_plane,
+                   (const float *x, int64_t plane, const float *a, const float *b, float *y))
+BRAID_ISA_FUNCTION(void, braid_blocked_scale_plane_relu,
                    (const float *x, int64_t plane, const float *a, const float *b, float *y))
 BRAID_ISA_FUNCTION(void, braid_blocked_mix_plane,
                    (const float *dy, const float *x, int64_t plane, const float *a, const float *b, const float *c,
-                    float *dx))
+                    const braid_blocked_gate *gate, float *dx))
 
 #endif

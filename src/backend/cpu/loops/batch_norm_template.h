@@ -105,10 +105,20 @@ static void NAME(batch_forward)(const void *self, const void *const *inputs, voi
     center[c] = (T)mean[c];
   }
   NAME(combine)(s, NULL, NULL, inputs[0], factor, center, bias, outputs[0]);
+  T *y = outputs[0];
+  for (int64_t i = 0; s->relu && i < s->rows * s->channels; i++) y[i] = y[i] < 0 ? 0 : y[i];
 }
 
-/* (dy, x, scale, mean, spread) -> dx, dscale, dbias. With h = (x - mean) * inverse and N elements in a channel:
- * dx = scale * inverse * (dy - dbias / N - h * dscale / N), without the last two terms where the statistics were given.
+/* What of dy counts behind a Relu: where the normalized x, factor * (x - center) + bias, is above 0. */
+static void NAME(mask)(const batch_state *s, const T *dy, const T *x, const T *factor, const T *center, const T *bias,
+                       T *masked) {
+  NAME(combine)(s, NULL, NULL, x, factor, center, bias, masked);
+  for (int64_t i = 0; i < s->rows * s->channels; i++) masked[i] = masked[i] <= 0 ? 0 : dy[i];
+}
+
+/* (dy, x, scale, mean, spread; with a Relu, bias) -> dx, dscale, dbias. With h = (x - mean) * inverse and N elements in
+ * a channel: dx = scale * inverse * (dy - dbias / N - h * dscale / N), without the last two terms where the statistics
+ * were given.
  */
 static void NAME(batch_backward)(const void *self, const void *const *inputs, void *const *outputs, void *scratch) {
   const batch_state *s = self;
@@ -116,6 +126,15 @@ static void NAME(batch_backward)(const void *self, const void *const *inputs, vo
   double *mean = scratch, *dscale = mean + s->channels, *dbias = dscale + s->channels;
   T *p = (T *)(dbias + s->channels), *q = p + s->channels, *center = q + s->channels, *r = center + s->channels;
   for (int64_t c = 0; c < s->channels; c++) mean[c] = given[c];
+  if (s->relu) {
+    T *masked = (T *)(mean + 7 * s->channels);
+    for (int64_t c = 0; c < s->channels; c++) {
+      p[c] = (T)(scale[c] * (s->training ? spread[c] : 1 / sqrt(spread[c] + s->epsilon)));
+      center[c] = given[c];
+    }
+    NAME(mask)(s, dy, x, p, center, inputs[5], masked);
+    dy = masked;
+  }
   if (s->training || outputs[1]) NAME(sum_channels)(s, dy, NULL, x, mean, dscale);
   if (s->training || outputs[2]) NAME(sum_channels)(s, dy, NULL, NULL, NULL, dbias);
   for (int64_t c = 0; c < s->channels; c++) {

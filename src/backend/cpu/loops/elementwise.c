@@ -334,6 +334,8 @@ static const braid_kernel kKernels[] = {
     SINGLE("Clip", 1),
     SINGLE("ClipGrad", 3),
     SINGLE("Add", 3),
+    SINGLE("AddRelu", 3),
+    SINGLE("AddReluGrad", 7),
     SINGLE("Sub", 3),
     SINGLE("Mul", 3),
     SINGLE("Div", 3),

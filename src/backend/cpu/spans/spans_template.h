@@ -100,6 +100,7 @@ static inline T power(T a, T b) {
 }
 
 BINARY(Add, a + b)
+BINARY(AddRelu, a + b < 0 ? 0 : a + b)
 BINARY(Sub, a - b)
 BINARY(Mul, a *b)
 BINARY(Div, a / b)
@@ -154,6 +155,7 @@ static void ClipGrad(const braid_span *s) {
       out[i] = (T)(expression);                                                                                        \
     }                                                                                                                  \
   }
+TERNARY(AddReluGrad, b <= 0 ? 0 : d + a) /* b: what the Relu gave */
 TERNARY(PReluGrad, a > 0 ? d : d * b)
 /* d a^b / da and d a^b / db; zero where the exponent, or the logarithm's coefficient, is. */
 TERNARY(PowGradBase, b == 0 ? 0 : d * b * power(a, b - 1))
@@ -173,6 +175,7 @@ static const braid_span_entry kEntries[] = {
     ENTRY(GeluTanh),
     ENTRY(GeluTanhGrad),
     ENTRY(Add),
+    ENTRY(AddRelu),
     ENTRY(Sub),
     ENTRY(Mul),
     ENTRY(Div),
@@ -195,6 +198,7 @@ static const braid_span_entry kEntries[] = {
 #undef ENTRY
     {"Clip", DTYPE, BRAID_SPAN_BOUNDS, Clip},
     {"ClipGrad", DTYPE, BRAID_SPAN_BOUNDS, ClipGrad},
+    {"AddReluGrad", DTYPE, BRAID_SPAN_DENSE, AddReluGrad},
     {"PReluGrad", DTYPE, BRAID_SPAN_DENSE, PReluGrad},
     {"PowGradBase", DTYPE, BRAID_SPAN_DENSE, PowGradBase},
     {"PowGradExponent", DTYPE, BRAID_SPAN_DENSE, PowGradExponent},
