@@ -21,6 +21,7 @@ typedef struct watch {
   cli_progress progress;
   cli_json *json; /* one object per epoch */
   braid_train_progress last;
+  double first_step; /* seconds; programs for devices are built in it */
 } watch;
 
 static void print_epoch(const watch *w, const braid_train_progress *p) {
@@ -46,6 +47,7 @@ static void print_epoch(const watch *w, const braid_train_progress *p) {
 static bool on_step(void *context, const braid_train_progress *p) {
   watch *w = context;
   w->last = *p;
+  if (w->first_step == 0) w->first_step = p->seconds;
   if (p->epoch_done) {
     cli_progress_end(&w->progress);
     print_epoch(w, p);
@@ -66,6 +68,7 @@ static bool on_step(void *context, const braid_train_progress *p) {
       }
       cli_json_number(w->json, "learning_rate", p->learning_rate);
       cli_json_number(w->json, "measured_images_per_second", p->images_per_second);
+      cli_json_number(w->json, "measured_seconds", p->seconds);
       cli_json_close(w->json, '}');
     }
   } else if (p->tested) {
@@ -188,6 +191,7 @@ static braid_status run_trainer(const train_options *o, braid_trainer *trainer) 
   cli_json_close(&json, ']');
   if (o->steering.made) cli_steering_json(&json, o->steering.made, samples);
   cli_json_integer(&json, "best_epoch", w.last.best_epoch);
+  cli_json_number(&json, "measured_first_step_seconds", w.first_step);
   cli_json_string(&json, "out", o->train.out_directory);
   cli_json_end(&json);
   return status;
@@ -252,11 +256,19 @@ static braid_status find_rate(train_options *o, const braid_graph *model, braid_
   return status;
 }
 
+static braid_status check_untested(const train_options *o, const braid_dataset *data) {
+  if (!braid_dataset_get_info(data).views) return BRAID_OK;
+  return braid_fail(BRAID_INVALID_ARGUMENT, "--data %s: views is for testing, and has no effect with --no-test",
+                    o->data);
+}
+
 /* The default is the test split of the training data; npy has none. */
 static braid_status open_test(const train_options *o, const braid_dataset *data, braid_dataset **test) {
   if (!o->test && braid_dataset_get_info(data).one_part)
     return braid_fail(BRAID_INVALID_ARGUMENT, "--data %s has no test split: give one with --test, or use --no-test",
                       o->data);
+  if (o->test && braid_dataset_get_info(data).views)
+    return braid_fail(BRAID_INVALID_ARGUMENT, "--data %s: views is for testing, which --test is for", o->data);
   braid_status status = braid_dataset_open(NULL, o->test ? o->test : o->data, "test", test);
   if (status == BRAID_OK && o->test && braid_dataset_get_info(*test).augments)
     return braid_fail(BRAID_INVALID_ARGUMENT, "--test %s: augment is for training only", o->test);
@@ -275,7 +287,7 @@ static braid_status agree(train_options *o, braid_status status) {
 static braid_status train_on(train_options *o, const braid_graph *model, braid_dataset *data, bool *began) {
   braid_dataset *test = NULL;
   braid_trainer *trainer = NULL;
-  braid_status status = o->no_test ? BRAID_OK : open_test(o, data, &test);
+  braid_status status = o->no_test ? check_untested(o, data) : open_test(o, data, &test);
   bool tells = braid_group_rank(o->group) == 0;
   if (status == BRAID_OK && !o->train.out_directory && tells) status = choose_out(o);
   status = agree(o, status);
@@ -297,11 +309,13 @@ static braid_status train_on(train_options *o, const braid_graph *model, braid_d
 /* *began: training has started, so later failures are not errors of the arguments. */
 static braid_status train(train_options *o, const braid_graph *model, bool *began) {
   braid_dataset *data = NULL;
-  braid_graph *fitted = NULL, *standardized = NULL;
+  braid_graph *fitted = NULL, *whitened = NULL, *standardized = NULL;
   braid_status status = braid_dataset_open(NULL, o->data, "train", &data);
   if (status == BRAID_OK && !o->loss_given) o->train.loss = braid_loss_of(braid_dataset_get_info(data).target);
   if (status == BRAID_OK && o->replace_head) status = braid_replace_head(model, data, o->train.seed, &fitted);
   if (fitted) model = fitted;
+  if (status == BRAID_OK && o->whiten) status = braid_whiten_filters(model, data, &whitened);
+  if (whitened) model = whitened;
   if (status == BRAID_OK && braid_dataset_get_info(data).table && !o->raw_columns)
     status = braid_standardize_input(model, data, &standardized);
   if (standardized) model = standardized;
@@ -309,6 +323,7 @@ static braid_status train(train_options *o, const braid_graph *model, bool *bega
   if (status == BRAID_OK) status = o->find_rate ? find_rate(o, model, data, began) : train_on(o, model, data, began);
   if (data) braid_dataset_close(data);
   braid_graph_destroy(standardized);
+  braid_graph_destroy(whitened);
   braid_graph_destroy(fitted);
   if (o->made_out && !*began) rmdir(o->made_out); /* unless something is in it */
   return status;

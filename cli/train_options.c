@@ -4,14 +4,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "train_values.h"
+
 static const char doc[] =
     "Trains MODEL (a .cfg with random weights, or a .onnx) on a data set, evaluates it after every epoch, and writes "
     "the trained model (model.onnx), checkpoints, TensorBoard event files and a report (report.html) to DIR."
     "\vSPEC is KIND:PATH[,key=value...], with KIND one of cifar10, cifar100, idx, images, npy, csv, coco "
     "and builtin (builtin:glyphs needs no files). Keys: mean std scale order size channels limit seed, "
     "of csv and of images with labels=FILE.csv target columns "
-    "targets header, of coco images, and augment (crop resized-crop flip colour cutout, with + between) with pad "
-    "area jitter hole.\n"
+    "targets header, of coco images, augment (crop resized-crop flip alternating-flip colour cutout, with + between) "
+    "with pad border area jitter hole, and, for tests, views (flip shift).\n"
     "\nCtrl-C writes a checkpoint and stops; --resume continues from it, with results that are bit-identical to those "
     "of "
     "an uninterrupted run (but with --policy, which goes by measured times). It needs the same options; only --epochs, "
@@ -45,6 +47,7 @@ enum {
   KEY_TEST,
   KEY_NO_TEST,
   KEY_EPOCHS,
+  KEY_STEPS,
   KEY_BATCH,
   KEY_SEED,
   KEY_LOSS,
@@ -68,12 +71,14 @@ enum {
   KEY_CLIP_NORM,
   KEY_CLIP_VALUE,
   KEY_AVERAGE,
+  KEY_LOOKAHEAD,
   KEY_PLATEAU,
   KEY_MONITOR,
   KEY_BEST,
   KEY_PATIENCE,
   KEY_LOG,
   KEY_HEAD,
+  KEY_WHITEN,
   KEY_WEIGHTS,
   KEY_FIND,
   KEY_RAW,
@@ -122,9 +127,15 @@ static const struct argp_option table[] = {
     {"best", KEY_BEST, NULL, 0, "Also write best.onnx, the model of the best epoch", 1},
     {"log-steps", KEY_LOG, "N", 0, "Write loss, accuracy and rate to the event file every N steps", 1},
     {"epochs", KEY_EPOCHS, "N", 0, "Passes over the data (default 10)", 2},
+    {"steps", KEY_STEPS, "N", 0, "Instead of --epochs: end after N steps, also within an epoch", 2},
     {"batch", KEY_BATCH, "N", 0, "Samples per step (default 128)", 2},
     {"replace-head", KEY_HEAD, NULL, 0,
      "Fine-tuning: replace the last layer by one for the classes of --data, with random weights", 2},
+    {"whiten", KEY_WHITEN, NULL, 0,
+     "Begin with filters of the first convolution that whiten patches of --data, in place of the model's; --freeze "
+     "keeps "
+     "them",
+     2},
     {"no-standardize", KEY_RAW, NULL, 0,
      "Of csv: do not put (column - mean) / deviation, of the training part, at the model's start", 2},
     {"seed", KEY_SEED, "N", 0, "Seed of initial weights, order of samples and augmentation (default 1)", 2},
@@ -183,10 +194,15 @@ static const struct argp_option table[] = {
      "Test and save the exponential moving average of the parameters: D * average + (1 - D) * parameter after every "
      "step",
      3},
+    {"lookahead", KEY_LOOKAHEAD, "N[:A[..B]]", 0,
+     "After every N steps go back to the part A (default 0.5; from A to B during the run) of the way from where the "
+     "parameters were left so before; test and save these places",
+     3},
     {"beta1", KEY_BETA1, "X", 0, "Of adam and adamw (default 0.9)", 3},
     {"beta2", KEY_BETA2, "X", 0, "Of adam and adamw (default 0.999)", 3},
     {"epsilon", KEY_EPSILON, "X", 0, "Of adam and adamw (default 1e-8)", 3},
-    {"schedule", KEY_SCHEDULE, "NAME", 0, "constant, step, cosine (default), one-cycle or plateau", 4},
+    {"schedule", KEY_SCHEDULE, "NAME", 0,
+     "constant, step, linear, cosine (default), one-cycle or plateau; with --warmup linear is a triangle", 4},
     {"warmup", KEY_WARMUP, "N", 0, "Steps of linear warm-up of the learning rate from 0", 4},
     {"step-epochs", KEY_STEP_EPOCHS, "N", 0, "Schedule step: epochs between decays (default 30)", 4},
     {"plateau-epochs", KEY_PLATEAU, "N", 0,
@@ -218,6 +234,7 @@ static error_t parse_numbers(int key, const char *argument, struct argp_state *s
     int64_t least, most;
   } kWhole[] = {
       {KEY_EPOCHS, "--epochs", offsetof(braid_train_options, epochs), 1, 1000000},
+      {KEY_STEPS, "--steps", offsetof(braid_train_options, steps), 1, INT64_MAX / 2},
       {KEY_BATCH, "--batch", offsetof(braid_train_options, batch), 1, 1 << 20},
       {KEY_ACCUMULATE, "--accumulate", offsetof(braid_train_options, accumulate), 1, 1 << 20},
       {KEY_WARMUP, "--warmup", offsetof(braid_train_options, warmup_steps), 0, INT32_MAX},
@@ -266,79 +283,6 @@ static error_t parse_numbers(int key, const char *argument, struct argp_state *s
   return 0;
 }
 
-static braid_parameter_group *add_group(struct argp_state *state, train_options *o, const char *pattern) {
-  if (o->train.group_count == TRAIN_MOST_GROUPS)
-    argp_error(state, "at most %d of --group and --freeze", TRAIN_MOST_GROUPS);
-  braid_parameter_group *group = &o->groups[o->train.group_count++];
-  *group = (braid_parameter_group){pattern, 1, NAN};
-  o->train.groups = o->groups;
-  return group;
-}
-
-/* One number per class; returns how many. */
-static size_t parse_weights(struct argp_state *state, const char *option, char *text, double out[TRAIN_MOST_CLASSES]) {
-  size_t count = 0;
-  for (char *next; text; text = next) {
-    next = strchr(text, '/');
-    if (next) *next++ = 0;
-    if (count == TRAIN_MOST_CLASSES) argp_error(state, "%s: at most %d", option, TRAIN_MOST_CLASSES);
-    out[count++] = cli_number(state, option, text, 0, INFINITY);
-  }
-  return count;
-}
-
-/* PATTERN:lr=X,decay=Y. Names may have colons: the last one ends the pattern. */
-static void parse_group(struct argp_state *state, train_options *o, char *text) {
-  enum { LR, DECAY };
-  char *const keys[] = {[LR] = "lr", [DECAY] = "decay", NULL};
-  char *values = strrchr(text, ':'), *value;
-  if (!values || values == text || !values[1]) {
-    argp_error(state, "--group: PATTERN:lr=X,decay=X is expected, not \"%s\"", text);
-    return;
-  }
-  *values++ = 0;
-  braid_parameter_group *group = add_group(state, o, text);
-  while (*values) {
-    const char *key = values;
-    switch (getsubopt(&values, keys, &value)) {
-    case LR:
-      group->rate = cli_number(state, "--group lr", value ? value : "", 0, INFINITY);
-      break;
-    case DECAY:
-      group->weight_decay = cli_number(state, "--group decay", value ? value : "", 0, INFINITY);
-      break;
-    default:
-      argp_error(state, "--group %s: lr= and decay= are known, not \"%s\"", text, key);
-      return;
-    }
-  }
-}
-
-static void parse_range(struct argp_state *state, char *text, braid_rate_options *out) {
-  char *most = strstr(text, "..");
-  if (!most) {
-    argp_error(state, "--find-lr: MIN..MAX is expected, not \"%s\"", text);
-    return;
-  }
-  *most = 0;
-  out->least = cli_number(state, "--find-lr", text, 0, INFINITY);
-  out->most = cli_number(state, "--find-lr", most + 2, 0, INFINITY);
-  if (!(out->least > 0 && out->least < out->most)) argp_error(state, "--find-lr: MIN is above 0 and below MAX");
-}
-
-/* W,A,G,E. */
-static void parse_bits(struct argp_state *state, braid_train_options *t, char *text) {
-  int *const widths[] = {&t->weight_bits, &t->activation_bits, &t->gradient_bits, &t->error_bits};
-  enum { kCount = sizeof widths / sizeof *widths };
-  for (size_t i = 0; text && i < kCount; i++) {
-    char *next = strchr(text, ',');
-    if (next) *next++ = 0;
-    if ((i < kCount - 1) != (next != NULL)) argp_error(state, "--bits: W,A,G,E is expected, four numbers");
-    *widths[i] = (int)cli_integer(state, "--bits", text, i == 2 ? 8 : 2, i == 2 ? 16 : 8);
-    text = next;
-  }
-}
-
 static bool is_given(const train_options *o, int key) {
   _Static_assert(KEY_CHECKPOINT - KEY_DATA < 64, "one bit for each option");
   return o->given >> (key - KEY_DATA) & 1;
@@ -355,6 +299,7 @@ static void check_integers(struct argp_state *state, train_options *o) {
                  {KEY_MOMENTUM, "--momentum", ", where sgd has 15/16"},
                  {KEY_NESTEROV, "--nesterov", kRule},
                  {KEY_SCHEDULE, "--schedule", kSchedule},
+                 {KEY_STEPS, "--steps", ", whose schedules count --epochs"},
                  {KEY_WARMUP, "--warmup", kSchedule},
                  {KEY_STEP_EPOCHS, "--step-epochs", kSchedule},
                  {KEY_STEP_GAMMA, "--step-gamma", kSchedule},
@@ -367,9 +312,11 @@ static void check_integers(struct argp_state *state, train_options *o) {
                  {KEY_CLIP_NORM, "--clip-norm", ""},
                  {KEY_CLIP_VALUE, "--clip-value", ""},
                  {KEY_AVERAGE, "--average", ""},
+                 {KEY_LOOKAHEAD, "--lookahead", ""},
                  {KEY_WEIGHTS, "--class-weights", ""},
                  {KEY_POSITIVE, "--positive-weights", ""},
                  {KEY_MIXUP, "--mixup", ""},
+                 {KEY_WHITEN, "--whiten", ", whose first weights are of few bits"},
                  {KEY_FIND, "--find-lr", ""}};
   bool wage = o->train.optimizer == BRAID_WAGE;
   if (o->train.precision != BRAID_INT8) {
@@ -420,6 +367,8 @@ static void check_effects(struct argp_state *state, const train_options *o) {
        "without --loss binary-cross-entropy"},
       {KEY_LR, o->find_rate, "--lr", "with --find-lr"},
       {KEY_EPOCHS, o->find_rate, "--epochs", "with --find-lr"},
+      {KEY_EPOCHS, t->steps > 0, "--epochs", "with --steps"},
+      {KEY_STEPS, o->find_rate, "--steps", "with --find-lr"},
       {KEY_SCHEDULE, o->find_rate, "--schedule", "with --find-lr"},
       {KEY_WARMUP, o->find_rate, "--warmup", "with --find-lr"},
       {KEY_RESUME, o->find_rate, "--resume", "with --find-lr"},
@@ -436,11 +385,12 @@ static void check_effects(struct argp_state *state, const train_options *o) {
       {KEY_STEP_EPOCHS, !step, "--step-epochs", "without --schedule step"},
       {KEY_STEP_GAMMA, !step && !plateau, "--step-gamma", "without --schedule step or plateau"},
       {KEY_PLATEAU, !plateau, "--plateau-epochs", "without --schedule plateau"},
+      {KEY_AVERAGE, t->lookahead_steps > 0, "--average", "with --lookahead, whose places are tested and saved"},
       {KEY_TOKEN, !o->tenant, "--token", "without --tenant"},
       {KEY_MONITOR, !plateau && !t->patience && !t->keep_best, "--monitor",
        "without --best, --patience or --schedule plateau"},
   };
-  if (step && !is_given(o, KEY_STEP_EPOCHS) && t->epochs <= t->step_epochs)
+  if (step && !t->steps && !is_given(o, KEY_STEP_EPOCHS) && t->epochs <= t->step_epochs)
     argp_error(state,
                "--schedule step lowers the rate every %lld epochs, and there are %lld: --step-epochs is expected",
                (long long)t->step_epochs, (long long)t->epochs);
@@ -469,7 +419,7 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
   static const char *const losses[] = {"cross-entropy", "squared-error", "binary-cross-entropy", "absolute-error",
                                        "huber",         "output",        "squared-hinge",        NULL};
   static const char *const optimizers[] = {"sgd", "adam", "adamw", "wage", NULL};
-  static const char *const schedules[] = {"constant", "step", "cosine", "one-cycle", "plateau", NULL};
+  static const char *const schedules[] = {"constant", "step", "cosine", "one-cycle", "plateau", "linear", NULL};
   static const char *const precisions[] = {"float32", "int8", "tf32", "bf16", "fp16", NULL};
   static const char *const monitors[] = {"loss", "accuracy", NULL};
   train_options *o = state->input;
@@ -527,19 +477,25 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
   case KEY_HEAD:
     o->replace_head = true;
     return 0;
+  case KEY_LOOKAHEAD:
+    train_parse_lookahead(state, t, argument);
+    return 0;
+  case KEY_WHITEN:
+    o->whiten = true;
+    return 0;
   case KEY_WEIGHTS:
     t->balance_classes = strcmp(argument, "balanced") == 0;
     t->class_weights = t->balance_classes ? NULL : o->class_weights;
     if (!t->balance_classes)
-      t->class_weight_count = parse_weights(state, "--class-weights", argument, o->class_weights);
+      t->class_weight_count = train_parse_weights(state, "--class-weights", argument, o->class_weights);
     return 0;
   case KEY_POSITIVE:
     t->positive_weights = o->positive_weights;
-    t->positive_weight_count = parse_weights(state, "--positive-weights", argument, o->positive_weights);
+    t->positive_weight_count = train_parse_weights(state, "--positive-weights", argument, o->positive_weights);
     return 0;
   case KEY_FIND:
     o->find_rate = true;
-    if (argument) parse_range(state, argument, &o->rates);
+    if (argument) train_parse_range(state, argument, &o->rates);
     return 0;
   case KEY_RAW:
     o->raw_columns = true;
@@ -554,10 +510,10 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
     t->no_bias_decay = true;
     return 0;
   case KEY_GROUP:
-    parse_group(state, o, argument);
+    train_parse_group(state, o, argument);
     return 0;
   case KEY_FREEZE:
-    add_group(state, o, argument)->rate = 0;
+    train_add_group(state, o, argument)->rate = 0;
     return 0;
   case KEY_LOSS:
     o->loss_given = true;
@@ -571,7 +527,7 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
     t->precision = (braid_precision)choose(state, "--precision", argument, precisions);
     return 0;
   case KEY_BITS:
-    parse_bits(state, t, argument);
+    train_parse_bits(state, t, argument);
     return 0;
   case KEY_SCHEDULE:
     t->schedule = (braid_schedule)choose(state, "--schedule", argument, schedules);

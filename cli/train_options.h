@@ -14,7 +14,7 @@ typedef struct train_options {
   const char *data, *test;
   const char *tenant, *token; /* of a daemon: its address; NULL: none */
   braid_train_options train;
-  bool no_test, replace_head, raw_columns, idle;
+  bool no_test, replace_head, whiten, raw_columns, idle;
   braid_parameter_group groups[TRAIN_MOST_GROUPS];
   double class_weights[TRAIN_MOST_CLASSES], positive_weights[TRAIN_MOST_CLASSES];
   uint64_t given; /* one bit for each option */

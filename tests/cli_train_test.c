@@ -124,6 +124,7 @@ static void test_other_settings(void **state) {
       {DATA, DATA "--label-smoothing 0.1", "label smoothing was 0, is 0.1"},
       {DATA, DATA "--schedule one-cycle", "schedule was cosine, is one-cycle"},
       {DATA, DATA "--warmup 2", "warm-up steps was 0, is 2"},
+      {DATA, DATA "--schedule linear", "schedule was cosine, is linear"},
       {DATA "--optimizer adam", DATA "--optimizer adamw", "optimizer was adam, is adamw"},
       {DATA "--optimizer adam", DATA "--optimizer adam --beta2 0.99", "beta2 was 0.999, is 0.99"},
       {DATA "--optimizer adam", DATA "--optimizer adam --epsilon 1e-6", "epsilon was 1e-08, is 1e-06"},
@@ -133,6 +134,8 @@ static void test_other_settings(void **state) {
       {DATA "--clip-norm 1", DATA "--clip-norm 2", "limit of the gradients' norm was 1, is 2"},
       {DATA, DATA "--clip-value 0.5", "limit of a gradient's elements was not set, is 0.5"},
       {DATA "--average 0.5", DATA, "decay of the average was 0.5, is not set"},
+      {DATA, DATA "--lookahead 5", "steps of a lookahead was not set, is 5"},
+      {DATA "--lookahead 5:1..0.5", DATA "--lookahead 5:1", "share of a lookahead at the end was 0.5, is 1"},
       {DATA "--schedule plateau", DATA "--schedule plateau --plateau-epochs 3", "epochs of a plateau was 10, is 3"},
       {DATA "--best", DATA "--best --monitor accuracy", "what epochs are compared by was loss, is accuracy"},
       {DATA, DATA "--patience 2",
@@ -158,6 +161,9 @@ static void test_other_settings(void **state) {
       {DATA, "--data builtin:glyphs,limit=64,augment=flip", "augmentation was none, is flip"},
       {"--data builtin:glyphs,limit=64,augment=crop", "--data builtin:glyphs,limit=64,augment=crop,pad=2",
        "pad was 4, is 2"},
+      {"--data builtin:glyphs,limit=64,augment=crop", "--data builtin:glyphs,limit=64,augment=crop,border=reflect",
+       "border was not set, is reflect"},
+      {DATA, "--data builtin:glyphs,limit=64,augment=alternating-flip", "augmentation was none, is alternating-flip"},
   };
   /* Cases of one base share its run, of which a refused one changes nothing. */
   enum { CASES = sizeof cases / sizeof *cases };
@@ -177,6 +183,39 @@ static void test_other_settings(void **state) {
     snprintf(line, sizeof line, SHORT "%s --epochs 2 --out $/settings-%zu --resume", cases[i].base, i);
     expect(line, 0, "another number of epochs: 2, it was 1");
   }
+}
+
+/* What has no meaning is refused, with the reason. */
+static void test_recipes_refused(void **state) {
+  (void)state;
+  static const struct {
+    const char *options, *detail;
+  } cases[] = {
+      {DATA "--steps 3 --epochs 1", "--epochs has no effect with --steps"},
+      {DATA "--steps 3 --precision int8",
+       "--steps has no effect with --precision int8, whose schedules count --epochs"},
+      {DATA "--whiten --precision int8", "--whiten has no effect with --precision int8"},
+      {DATA "--lookahead 5 --precision int8", "--lookahead has no effect with --precision int8"},
+      {DATA "--lookahead 5 --average 0.9", "--average has no effect with --lookahead"},
+      {DATA "--lookahead 5:0", "a share is above 0 and at most 1, not \"0\""},
+      {DATA "--lookahead 5:1..2", "--lookahead"},
+      {DATA "--lookahead 0", "--lookahead: a whole number of at least 1"},
+      {"--data builtin:glyphs,views=flip", "views is for testing, and has no effect with --no-test"},
+      {"--data builtin:glyphs,views=turn", "flip, shift, or flip+shift is"},
+      {"--data builtin:glyphs,border=reflect", "border= is of augment=crop and has no effect without it"},
+      {"--data builtin:glyphs,augment=flip+alternating-flip", "one of the two flips is"},
+      {"--data builtin:glyphs,augment=crop,pad=16,border=reflect", "pad=16 with border=reflect on pictures of 32x32"},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    char line[300];
+    snprintf(line, sizeof line, SHORT "%s --out $/refused", cases[i].options);
+    expect_failure(line, 2, cases[i].detail);
+  }
+  expect_failure("train " GLYPHS " --data builtin:glyphs,views=flip --test builtin:glyphs --out $/refused", 2,
+                 "views is for testing, which --test is for");
+  expect("train " GLYPHS " --data builtin:glyphs,limit=64,views=flip+shift --batch 32 --threads 1 --steps 3 --schedule "
+         "linear --lookahead 2:1..0.5 --whiten --freeze 0_*.weight --out $/views",
+         0, "");
 }
 
 static void test_groups(void **state) {
@@ -675,6 +714,7 @@ int main(void) {
       cmocka_unit_test(test_killed),
       cmocka_unit_test(test_resume),
       cmocka_unit_test(test_other_settings),
+      cmocka_unit_test(test_recipes_refused),
       cmocka_unit_test(test_groups),
       cmocka_unit_test(test_monitor),
       cmocka_unit_test(test_own_loss),

@@ -11,7 +11,14 @@ typedef enum braid_optimizer {
   BRAID_ADAMW,
   BRAID_WAGE /* BRAID_INT8 alone: steps of a size relative to the largest gradient, without momentum */
 } braid_optimizer;
-typedef enum braid_schedule { BRAID_CONSTANT, BRAID_STEP, BRAID_COSINE, BRAID_ONE_CYCLE, BRAID_PLATEAU } braid_schedule;
+typedef enum braid_schedule {
+  BRAID_CONSTANT,
+  BRAID_STEP,
+  BRAID_COSINE,
+  BRAID_ONE_CYCLE,
+  BRAID_PLATEAU,
+  BRAID_LINEAR /* down to 0 after the last step; with warm-up steps a triangle */
+} braid_schedule;
 /* Of the targets that are classes, labels or numbers (braid_target_kind). */
 typedef enum braid_loss {
   BRAID_CROSS_ENTROPY,        /* classes */
@@ -99,6 +106,13 @@ typedef struct braid_train_options {
                          that is goes on with `resume`, from the checkpoint's step. NULL: none */
   const char *ledger_model; /* where the model is, for whoever audits the ledger; NULL: not said */
   int64_t keep_checkpoints; /* how many stay, the newest; 0: all */
+  int64_t steps; /* training ends after so many, instead of `epochs`: with its last epoch where that has fewer than the
+                    others. 0: after `epochs`. Not in BRAID_INT8, whose schedules count epochs */
+  int64_t lookahead_steps; /* Lookahead (Zhang et al., 2019): after so many steps the parameters go back to the part
+                              lookahead_share of the way from where they last did, and these places are evaluated and
+                              saved. 0: none */
+  double lookahead_share;  /* in (0, 1] */
+  double lookahead_end;    /* the share at the end, in (0, 1]; it goes there by the cube of the steps done over all */
 } braid_train_options;
 /* Sets the defaults: batch 128, 10 epochs, SGD with momentum 0.9, weight decay 5e-4, learning rate 0.05 with cosine
  * schedule, cross entropy. */
@@ -127,6 +141,13 @@ BRAID_API BRAID_MUST_CHECK braid_status braid_replace_head(const braid_graph *mo
 BRAID_API BRAID_MUST_CHECK braid_status braid_standardize_input(const braid_graph *model, braid_dataset *dataset,
                                                                 braid_graph **out);
 
+/* A copy of `model` whose first convolution whitens the data: its filters become the principal directions of patches of
+ * the data set's samples, without augmentation, in the order of falling variance, each followed by its opposite, and
+ * scaled so that over the data set its result has a variance of 1 (a little less where it hardly varies). Filters
+ * beyond twice the numbers of a patch stay. UNSUPPORTED if the samples are not read by one Conv of one group alone. */
+BRAID_API BRAID_MUST_CHECK braid_status braid_whiten_filters(const braid_graph *model, braid_dataset *dataset,
+                                                             braid_graph **out);
+
 typedef struct braid_train_progress {
   int64_t epoch, epochs, step, steps; /* step: number of steps done in this epoch */
   double loss, accuracy;              /* averages over the epoch so far; the accuracy as in braid_test_result */
@@ -138,6 +159,7 @@ typedef struct braid_train_progress {
   int64_t tested, to_test;              /* samples, while the evaluation at the end of an epoch runs; else 0 */
   const struct braid_test_result *test; /* all that the test measured, until the callback returns; NULL unless
                                            epoch_done and there is a test set */
+  double seconds; /* of all steps of this run so far, with waiting for their samples; without tests and files */
 } braid_train_progress;
 /* Called after every step, during evaluation, and after every epoch. If it returns false, the trainer writes a
  * checkpoint and returns CANCELLED; of several processes all do, one step later. */

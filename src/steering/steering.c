@@ -349,7 +349,7 @@ static void tell_cap(const braid_steering *s) {
 }
 
 int64_t braid_steering_steps_left(const braid_steering *s) {
-  return s->trainer->options.epochs * s->trainer->steps - braid_trainer_steps_done(s->trainer);
+  return braid_trainer_total_steps(s->trainer) - braid_trainer_steps_done(s->trainer);
 }
 
 /* Steps of devices alone leave some for the policy. */

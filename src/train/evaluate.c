@@ -7,6 +7,7 @@
 #include "runtime/plan/resolve.h"
 #include "train/metrics.h"
 #include "train/step.h"
+#include "train/views.h"
 
 enum { kWorst = 24 };
 
@@ -17,6 +18,11 @@ typedef struct evaluation {
   braid_session *session;
   braid_loader *loader;
   float *scores; /* batch x classes */
+  braid_view views[BRAID_MOST_VIEWS];
+  size_t view_count;
+  size_t planes; /* of a batch */
+  int height, width;
+  float *seen, *part; /* of several views: a batch of one, and its scores */
   int64_t batch;
   braid_score_kind kind;
   double loss_sum;
@@ -150,6 +156,32 @@ static void count_sample(evaluation *e, braid_test_result *result, const float *
   result->samples++;
 }
 
+/* --- views ---------------------------------------------------------------------------------------------------------
+ */
+static braid_status prepare_views(evaluation *e, const braid_dataset *dataset) {
+  braid_dataset_info info = braid_dataset_get_info(dataset);
+  e->planes = (size_t)(e->batch * info.channels);
+  e->height = info.height;
+  e->width = info.width;
+  if (e->view_count == 1) return BRAID_OK;
+  e->seen = braid_zalloc_array(e->allocator, e->planes, (size_t)info.height * (size_t)info.width * sizeof *e->seen);
+  e->part = braid_zalloc_array(e->allocator, (size_t)(e->batch * info.classes), sizeof *e->part);
+  return e->seen && e->part ? BRAID_OK : BRAID_NO_MEMORY;
+}
+
+static braid_status score_batch(evaluation *e, const float *images, int classes) {
+  int64_t count = e->batch * classes;
+  BRAID_TRY(braid_session_run(e->session, (const void *[]){images}, (void *[]){e->scores}));
+  if (e->view_count == 1) return BRAID_OK;
+  for (int64_t i = 0; i < count; i++) e->scores[i] *= e->views[0].weight;
+  for (size_t v = 1; v < e->view_count; v++) {
+    braid_view_take(&e->views[v], images, e->seen, e->planes, e->height, e->width);
+    BRAID_TRY(braid_session_run(e->session, (const void *[]){e->seen}, (void *[]){e->part}));
+    for (int64_t i = 0; i < count; i++) e->scores[i] += e->views[v].weight * e->part[i];
+  }
+  return BRAID_OK;
+}
+
 /* --- set up --------------------------------------------------------------------------------------------------------
  */
 static braid_status evaluation_prepare(evaluation *e, const braid_graph *model, braid_dataset *dataset, int64_t batch,
@@ -160,11 +192,14 @@ static braid_status evaluation_prepare(evaluation *e, const braid_graph *model, 
   BRAID_TRY(braid_bind_input(e->graph, &info, e->batch));
   BRAID_TRY(braid_resolve_for_good(e->graph));
   braid_value_id scores;
-  BRAID_TRY(braid_scores(e->graph, &info, false, &scores, &e->kind));
+  e->view_count = braid_views_list(braid_dataset_spec(dataset), e->views);
+  bool means = e->view_count > 1; /* of scores, not of what a final Softmax makes of them */
+  BRAID_TRY(braid_scores(e->graph, &info, means, &scores, &e->kind));
   e->graph->output_count = 0; /* only the scores are read */
   BRAID_TRY(braid_graph_add_output(e->graph, scores));
   e->scores = braid_zalloc_array(e->allocator, (size_t)(e->batch * info.classes), sizeof *e->scores);
   if (!e->scores) return BRAID_NO_MEMORY;
+  BRAID_TRY(prepare_views(e, dataset));
   e->samples = info.samples;
   if (info.target == BRAID_TARGET_NUMBERS) {
     e->sums = braid_zalloc_array(e->allocator, (size_t)info.classes, sizeof *e->sums);
@@ -226,7 +261,7 @@ static braid_status evaluation_run(evaluation *e, int64_t total, braid_test_call
   for (int64_t s = 0; s < steps; s++) {
     braid_batch batch;
     BRAID_TRY(braid_loader_next(e->loader, &batch));
-    BRAID_TRY(braid_session_run(e->session, (const void *[]){batch.images}, (void *[]){e->scores}));
+    BRAID_TRY(score_batch(e, batch.images, result->classes));
     for (int64_t i = 0; i < batch.count; i++)
       count_sample(e, result, e->scores + i * result->classes, (const char *)batch.targets + (size_t)i * target_bytes,
                    batch.indices[i]);
@@ -252,6 +287,8 @@ braid_status braid_test(const braid_graph *model, braid_dataset *dataset, int64_
   braid_loader_destroy(e.loader);
   braid_session_destroy(e.session);
   braid_free(e.allocator, e.scores);
+  braid_free(e.allocator, e.seen);
+  braid_free(e.allocator, e.part);
   braid_free(e.allocator, e.by_class);
   braid_free(e.allocator, e.is_class);
   braid_free(e.allocator, e.sums);

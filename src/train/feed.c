@@ -81,7 +81,7 @@ braid_status braid_trainer_seek(braid_trainer *trainer) {
                                   .threads = loader_threads(),
                                   .slice_first = trainer->slice.first,
                                   .slice_count = trainer->slice.group ? trainer->slice.count : 0};
-  bool at_end = trainer->epoch_step == trainer->steps;
+  bool at_end = trainer->epoch_step == braid_trainer_epoch_steps(trainer);
   int64_t first = at_end ? 0 : trainer->epoch_step * trainer->options.accumulate;
   BRAID_TRY(braid_loader_create(trainer->train, &loading, trainer->epoch + at_end, first, &trainer->loader));
   pin_loader(trainer);

@@ -27,7 +27,9 @@ void braid_train_options_init(braid_train_options *options) {
                                    .error_bits = 8,
                                    .gradient_bits = 8,
                                    .huber_delta = 1,
-                                   .keep_checkpoints = 2};
+                                   .keep_checkpoints = 2,
+                                   .lookahead_share = 0.5,
+                                   .lookahead_end = 0.5};
 }
 
 /* --- checks ---------------------------------------------------------------------------------------------------------
@@ -48,6 +50,10 @@ static bool are_weights(const double *weights, size_t count) {
   return true;
 }
 
+static bool is_share(double share) {
+  return share > 0 && share <= 1;
+}
+
 static bool is_width(int bits, int least, int most) {
   return bits >= least && bits <= most;
 }
@@ -61,11 +67,13 @@ static const char *check_integers(const braid_train_options *o) {
   if (o->optimizer != BRAID_SGD && o->optimizer != BRAID_WAGE) return "in integers the optimizer is sgd or wage";
   if (frexp(o->learning_rate, &exponent) != 0.5 || !is_width(exponent - 1, -8, 8))
     return "in integers the learning rate is a power of two from 2^-8 to 2^8";
-  if (o->accumulate > 1 || o->clip_value > 0 || o->clip_norm > 0 || o->average_decay > 0 || o->mixup > 0)
+  if (o->accumulate > 1 || o->clip_value > 0 || o->clip_norm > 0 || o->average_decay > 0 || o->lookahead_steps ||
+      o->mixup > 0)
     return "in integers there are no accumulation, limits of gradients, averages and mixup";
   if (o->class_weights || o->balance_classes || o->label_smoothing > 0)
     return "in integers there are no class weights and no label smoothing";
   if (o->loss == BRAID_OUTPUT_LOSS) return "in integers no output of the model is the loss";
+  if (o->steps) return "in integers training ends with an epoch, since its schedules count them";
   for (size_t i = 0; i < o->group_count; i++)
     if (!isnan(o->groups[i].weight_decay)) return "in integers a group has no weight decay of its own";
   return NULL;
@@ -77,6 +85,8 @@ braid_status braid_train_options_check(const braid_train_options *o) {
     wrong = "the batch must be at least 1";
   else if (o->epochs < 1)
     wrong = "epochs must be at least 1";
+  else if (o->steps < 0)
+    wrong = "the number of steps must be at least 0";
   else if (!(o->learning_rate > 0) || !isfinite(o->learning_rate))
     wrong = "the learning rate must be above 0";
   else if (o->precision != BRAID_INT8 && !within(o->momentum, 0, 1))
@@ -120,6 +130,12 @@ braid_status braid_train_options_check(const braid_train_options *o) {
     wrong = "limits of gradients must be at least 0";
   else if (!within(o->average_decay, 0, 1))
     wrong = "the decay of the average must be in [0, 1)";
+  else if (o->lookahead_steps < 0)
+    wrong = "the steps of a lookahead must be at least 0";
+  else if (o->lookahead_steps && !(is_share(o->lookahead_share) && is_share(o->lookahead_end)))
+    wrong = "the shares of a lookahead must be above 0 and at most 1";
+  else if (o->lookahead_steps && o->average_decay > 0)
+    wrong = "what is evaluated and saved is either an average or what a lookahead keeps";
   else if (o->warmup_steps < 0)
     wrong = "warm-up steps must be at least 0";
   else if (o->schedule == BRAID_STEP && (o->step_epochs < 1 || !(o->step_gamma > 0)))

@@ -142,6 +142,9 @@ static braid_status open_session(const loss_test *t, int64_t batch, braid_sessio
 
 /* A loss is of a whole batch, so the samples that are left at the end have a session of their own. */
 static braid_status check_last(const loss_test *t, int64_t batch) {
+  if (t->info.views)
+    return braid_fail(BRAID_INVALID_ARGUMENT, "%.200s: views is of scores, which a loss (--loss output) has not",
+                      t->info.spec);
   int64_t last = t->info.samples % batch;
   braid_status status = last ? open_session(t, last, NULL) : BRAID_OK;
   if (status == BRAID_OK || status == BRAID_NO_MEMORY) return status;

@@ -129,16 +129,21 @@ typedef struct run {
   braid_trainer *trainer;
 } run;
 
-static run open_run(braid_precision precision, float first_weights) {
+static run open_run_with(braid_precision precision, float first_weights, int64_t lookahead_steps) {
   run r = {.graph = network(), .data = glyphs("train")};
   braid_train_options options = options_of("");
   options.out_directory = NULL;
   options.precision = precision;
+  options.lookahead_steps = lookahead_steps;
   braid_value_id w = braid_graph_find_value(r.graph, "w");
   float *weights = braid_tensor_data(r.graph->values[w].tensor);
   for (int64_t i = 0; i < braid_desc_count(&r.graph->values[w].desc); i++) weights[i] *= first_weights;
   ok(braid_trainer_create(r.graph, r.data, NULL, &options, &r.trainer));
   return r;
+}
+
+static run open_run(braid_precision precision, float first_weights) {
+  return open_run_with(precision, first_weights, 0);
 }
 
 static void close_run(run *r) {
@@ -159,9 +164,10 @@ static braid_tensor *read_value(const run *r, const char *name) {
 /* The copy that products read is the master, rounded; what only BatchNormalization reads has none. */
 static void test_copies(void **state) {
   (void)state;
-  for (size_t i = 0; i < kHalfCount; i++) {
-    run r = open_run(kHalves[i].precision, 1);
-    bool bf16 = kHalves[i].precision == BRAID_BFLOAT16;
+  for (size_t i = 0; i < 2 * kHalfCount; i++) {
+    run r = open_run_with(kHalves[i / 2].precision, 1,
+                          i % 2 ? 3 : 0); /* the third step ends where a lookahead went back to */
+    bool bf16 = kHalves[i / 2].precision == BRAID_BFLOAT16;
     double loss;
     for (int step = 0; step < 3; step++) ok(braid_trainer_step(r.trainer, 0.05, &loss));
     braid_tensor *master = read_value(&r, "w"), *copy = read_value(&r, bf16 ? "w/bfloat16" : "w/float16");

@@ -26,7 +26,7 @@ double braid_learning_rate(const braid_train_options *options, const braid_recor
     return options->optimizer == BRAID_WAGE ? braid_integer_wage_rate(base, step / steps_per_epoch, options->epochs)
                                             : braid_integer_cosine_rate(base, step, options->epochs * steps_per_epoch);
   if (step < options->warmup_steps) return base * (double)(step + 1) / (double)options->warmup_steps;
-  int64_t total = options->epochs * steps_per_epoch;
+  int64_t total = options->steps ? options->steps : options->epochs * steps_per_epoch;
   int64_t span = total - options->warmup_steps;
   double t = span > 1 ? (double)(step - options->warmup_steps) / (double)(span - 1) : 0;
   switch (options->schedule) {
@@ -40,6 +40,15 @@ double braid_learning_rate(const braid_train_options *options, const braid_recor
     return one_cycle(base, (double)(step - options->warmup_steps), (double)span);
   case BRAID_PLATEAU:
     return base * braid_monitor_plateau(options, record);
+  case BRAID_LINEAR:
+    return base * (double)(total - step) / (double)span;
   }
   return base;
+}
+
+double braid_kept_weight(const braid_train_options *options, int64_t update, int64_t total) {
+  if (!options->lookahead_steps) return update == 1 ? 1 : 1 - options->average_decay;
+  if (update % options->lookahead_steps != 0) return 0;
+  double begin = options->lookahead_share, done = (double)update / (double)total;
+  return begin + (options->lookahead_end - begin) * done * done * done;
 }

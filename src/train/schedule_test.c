@@ -81,8 +81,32 @@ static void test_step_and_warmup(void **state) {
   near(braid_learning_rate(&options, NULL, 4, 10), 0.1);
 }
 
+/* After 4 steps of warm-up LinearLR(start_factor=1, end_factor=0, total_iters=7), of PyTorch too. */
+static void test_linear(void **state) {
+  (void)state;
+  static const double kTorch[11] = {0.025,
+                                    0.05,
+                                    0.075,
+                                    0.1,
+                                    0.1,
+                                    0.08571428571428572,
+                                    0.07142857142857142,
+                                    0.05714285714285714,
+                                    0.04285714285714286,
+                                    0.028571428571428564,
+                                    0.014285714285714282};
+  braid_train_options options = base(BRAID_LINEAR, 4);
+  options.warmup_steps = 4;
+  options.steps = 11; /* 2.2 of the 4 epochs */
+  for (int i = 0; i < 11; i++) near(braid_learning_rate(&options, NULL, i, 5), kTorch[i]);
+  options.steps = 0;
+  options.epochs = 1;
+  options.warmup_steps = 0;
+  near(braid_learning_rate(&options, NULL, 4, 5), 0.02);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_cosine), cmocka_unit_test(test_one_cycle),
-                                     cmocka_unit_test(test_step_and_warmup)};
+                                     cmocka_unit_test(test_linear), cmocka_unit_test(test_step_and_warmup)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

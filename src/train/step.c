@@ -11,6 +11,7 @@
 #include "train/loss.h"
 #include "train/own_loss.h"
 #include "train/parallel/slice.h"
+#include "train/schedule.h"
 #include "train/update.h"
 
 /* --- the model's ends ----------------------------------------------------------------------------------------------
@@ -243,7 +244,8 @@ static braid_status add_more_inputs(braid_graph *graph, const braid_train_option
     BRAID_TRY(add_input(graph, "kept", BRAID_F32, 0, NULL, &in->kept));
     BRAID_TRY(add_input(graph, "last", BRAID_F32, 0, NULL, &in->last));
   }
-  return options->average_decay > 0 ? add_input(graph, "average_weight", BRAID_F32, 0, NULL, &in->average) : BRAID_OK;
+  return braid_keeps_parameters(options) ? add_input(graph, "average_weight", BRAID_F32, 0, NULL, &in->average)
+                                         : BRAID_OK;
 }
 
 size_t braid_step_bind(const braid_train_options *options, const braid_step_numbers *numbers,
@@ -256,7 +258,7 @@ size_t braid_step_bind(const braid_train_options *options, const braid_step_numb
     inputs[count++] = &numbers->kept;
     inputs[count++] = &numbers->last;
   }
-  if (options->average_decay > 0) inputs[count++] = &numbers->average;
+  if (braid_keeps_parameters(options)) inputs[count++] = &numbers->average;
   if (options->mixup > 0) {
     inputs[count++] = numbers->mixed_targets;
     inputs[count++] = &numbers->mix;

@@ -10,9 +10,9 @@
  * and classes), then scalars: the learning rate (float32) and the number of the batch (int64, 1-based, over the whole
  * run), which dropout draws by; with options.accumulate above 1 the number of the update (int64, 1-based), 0 for the
  * first batch of a step and 1 for the others (float32), and 1 for its last batch and 0 for the others (float32); with
- * options.average_decay the weight of this update in the average (float32); with options.mixup the other targets and
- * the share of the first ones (float32). Outputs: the loss (one float32), and the scores (batch, classes) unless the
- * loss is an output of the model; with a ledger the digests (integer/digests.h). */
+ * options.average_decay or lookahead_steps the weight of this update in what is kept (float32); with options.mixup the
+ * other targets and the share of the first ones (float32). Outputs: the loss (one float32), and the scores (batch,
+ * classes) unless the loss is an output of the model; with a ledger the digests (integer/digests.h). */
 enum { BRAID_STEP_INPUTS = 4, BRAID_STEP_MOST_INPUTS = 10, BRAID_STEP_OUTPUTS = 3 };
 
 typedef struct braid_step_numbers {

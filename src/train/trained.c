@@ -2,6 +2,7 @@
 #include "base/try.h"
 #include "graph/trainable.h"
 #include "train/checkpoint/persist.h"
+#include "train/schedule.h"
 #include "train/trainer.h"
 #include "train/update.h"
 
@@ -16,7 +17,7 @@ static void note_what_trained(braid_value *value, braid_value_kind kind, bool in
 
 /* The parameter or state that stands behind a value of the model. */
 static const char *source_of(const braid_trainer *trainer, const braid_value *value, braid_value_kind kind) {
-  braid_value_id average = trainer->options.average_decay > 0 && kind == BRAID_VALUE_PARAMETER
+  braid_value_id average = braid_keeps_parameters(&trainer->options) && kind == BRAID_VALUE_PARAMETER
                                ? braid_step_average(trainer->step, value->name)
                                : -1;
   return average < 0 ? value->name : trainer->step->values[average].name;

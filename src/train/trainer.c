@@ -154,6 +154,7 @@ static braid_status trainer_build(braid_trainer *trainer, const braid_graph *mod
     return braid_fail(BRAID_INVALID_ARGUMENT,
                       "the data set has %lld samples, fewer than a step of %lld batches of %lld",
                       (long long)info.samples, (long long)o->accumulate, (long long)o->batch);
+  if (o->steps) trainer->options.epochs = (o->steps - 1) / trainer->steps + 1;
   BRAID_TRY(braid_loss_check(o, &info));
   BRAID_TRY(check_test(trainer));
   BRAID_TRY(balance_classes(trainer));
@@ -441,16 +442,17 @@ static braid_status finish_epoch(braid_trainer *trainer, watcher *w) {
  */
 static braid_train_progress progress_of(const braid_trainer *trainer, double rate, double seconds, int64_t timed) {
   double per_step = timed > 0 ? seconds / (double)timed : 0;
-  int64_t left = (trainer->options.epochs - trainer->epoch) * trainer->steps - trainer->epoch_step;
+  int64_t left = braid_trainer_total_steps(trainer) - braid_trainer_steps_done(trainer);
   return (braid_train_progress){
       .epoch = trainer->epoch + 1,
       .epochs = trainer->options.epochs,
       .step = trainer->epoch_step,
-      .steps = trainer->steps,
+      .steps = braid_trainer_epoch_steps(trainer),
       .loss = trainer->loss_sum / (double)trainer->epoch_step,
       .accuracy = accuracy_of(trainer->correct, trainer->seen),
       .learning_rate = rate,
       .images_per_second = per_step > 0 ? (double)(trainer->options.batch * trainer->options.accumulate) / per_step : 0,
+      .seconds = seconds,
       .seconds_left = per_step * (double)left,
       .test_loss = NAN,
       .test_accuracy = NAN,
@@ -470,7 +472,7 @@ static braid_status cancelled(braid_trainer *trainer) {
 
 static bool is_checkpoint_due(const braid_trainer *trainer) {
   int64_t every = trainer->options.checkpoint_steps;
-  return trainer->output && every > 0 && trainer->epoch_step < trainer->steps &&
+  return trainer->output && every > 0 && trainer->epoch_step < braid_trainer_epoch_steps(trainer) &&
          braid_trainer_steps_done(trainer) % every == 0;
 }
 
@@ -497,7 +499,7 @@ braid_status braid_trainer_run(braid_trainer *trainer, braid_train_callback *cal
     BRAID_TRY(braid_trainer_save_model(trainer, "model.onnx"));
   while (!is_over(trainer)) {
     /* A run that was stopped between an epoch's last step and its end goes on with the test. */
-    bool only_test = trainer->epoch_step == trainer->steps;
+    bool only_test = trainer->epoch_step == braid_trainer_epoch_steps(trainer);
     int64_t start = braid_now_ns();
     double rate = braid_learning_rate(&trainer->options, &trainer->record,
                                       braid_trainer_steps_done(trainer) - only_test, trainer->steps);
@@ -512,7 +514,7 @@ braid_status braid_trainer_run(braid_trainer *trainer, braid_train_callback *cal
     if (!only_test) braid_trainer_note_failure(trainer, log_step(trainer, rate), "a step's numbers were not written");
     watcher w = {.callback = callback, .context = context, .progress = progress_of(trainer, rate, seconds, timed)};
     braid_status status = BRAID_OK;
-    bool ends_epoch = trainer->epoch_step == trainer->steps, due = is_checkpoint_due(trainer);
+    bool ends_epoch = trainer->epoch_step == braid_trainer_epoch_steps(trainer), due = is_checkpoint_due(trainer);
     if (ends_epoch || due) BRAID_TRY(look_at_state(trainer, ends_epoch));
     if (ends_epoch)
       status = finish_epoch(trainer, &w);

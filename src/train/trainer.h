@@ -46,7 +46,7 @@ struct braid_trainer {
   bool fetched;  /* it is the next one's: with other processes all tell each other early that they have theirs */
   float *scores; /* samples of the slice x classes, of the last step; behind it */
   int64_t epoch, epoch_step; /* next step to run */
-  int64_t steps;             /* per epoch */
+  int64_t steps;             /* per epoch; with options.steps the last one may have fewer */
   double loss_sum, epoch_seconds;
   int64_t correct, seen; /* within the epoch; of labels the decisions */
   double step_loss;      /* of the last step */
@@ -62,8 +62,17 @@ struct braid_trainer {
 };
 
 /* Over the whole run. */
+static inline int64_t braid_trainer_total_steps(const braid_trainer *trainer) {
+  return trainer->options.steps ? trainer->options.steps : trainer->options.epochs * trainer->steps;
+}
 static inline int64_t braid_trainer_steps_done(const braid_trainer *trainer) {
-  return trainer->epoch * trainer->steps + trainer->epoch_step;
+  int64_t done = trainer->epoch * trainer->steps + trainer->epoch_step, most = trainer->options.steps;
+  return most && done > most ? most : done; /* a last epoch that was shorter is over */
+}
+/* Of the epoch that is next or runs. */
+static inline int64_t braid_trainer_epoch_steps(const braid_trainer *trainer) {
+  int64_t left = braid_trainer_total_steps(trainer) - trainer->epoch * trainer->steps;
+  return trainer->options.steps && left < trainer->steps ? left : trainer->steps;
 }
 /* What checkpoints hold of the training graph, and a ledger hashes. */
 static inline bool braid_value_is_kept(const braid_value *value) {

@@ -62,6 +62,58 @@ static char *read_output(const char *name, const char *output, long *bytes) {
   return data;
 }
 
+/* A number of steps that ends within the second epoch: stopped at any place, its bits are those of a run that was not,
+ * the last epoch is short, and tested; a run that is over does nothing more. */
+static void test_steps(void **state) {
+  (void)state;
+  enum {
+    kSteps = 14,
+    kCalls = kSteps + 2 * 10
+  }; /* each test is of ten batches; the end of an epoch is a step's call */
+  stop_at never = {.after = -1};
+  braid_train_options options = options_of("steps");
+  options.schedule = BRAID_LINEAR;
+  options.steps = kSteps;
+  options.lookahead_steps = 3;
+  uint64_t bits = train(options, &never, BRAID_OK);
+  assert_int_equal(never.seen, kCalls);
+  assert_int_equal(never.last.epoch, 2);
+  assert_int_equal(never.last.epochs, 2);
+  assert_int_equal(never.last.step, 4);
+  assert_int_equal(never.last.steps, 4);
+  assert_true(never.last.epoch_done && never.last.test_loss > 0);
+  assert_true(fabs(never.last.learning_rate - options.learning_rate / kSteps) < 1e-9);
+  long bytes; /* it is of the steps done, not of those that whole epochs would have */
+  free(read_output("steps", "checkpoint-0000000014.braid", &bytes));
+  for (int after = 1; after < kCalls; after += 3) {
+    char name[32];
+    snprintf(name, sizeof name, "steps-%d", after);
+    stop_at here = {.after = after}, rest = {.after = -1}, over = {.after = -1};
+    options = options_of(name);
+    options.schedule = BRAID_LINEAR;
+    options.steps = kSteps;
+    options.lookahead_steps = 3;
+    options.resume = true;
+    train(options, &here, BRAID_CANCELLED);
+    assert_true(train(options, &rest, BRAID_OK) == bits);
+    assert_int_equal(rest.last.step, 4);
+    assert_true(train(options, &over, BRAID_OK) == bits);
+    assert_int_equal(over.seen, 0);
+  }
+  braid_train_options other = options_of("steps");
+  other.schedule = BRAID_LINEAR;
+  other.steps = kSteps + 1;
+  other.lookahead_steps = 3;
+  other.resume = true;
+  braid_graph *graph = network();
+  braid_dataset *data = glyphs("train");
+  braid_trainer *trainer;
+  assert_int_equal(braid_trainer_create(graph, data, NULL, &other, &trainer), BRAID_INVALID_ARGUMENT);
+  assert_non_null(strstr(braid_error_detail(), "number of steps was 14, is 15"));
+  braid_dataset_close(data);
+  braid_graph_destroy(graph);
+}
+
 /* Stopped at every second place: within epochs, and while the average is tested. */
 static void test_resume_with_everything(void **state) {
   (void)state;
@@ -339,7 +391,8 @@ static void test_average_is_saved(void **state) {
 
 int main(void) {
   printf("seed %d\n", kSeed);
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_resume),
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_steps),
+                                     cmocka_unit_test(test_resume),
                                      cmocka_unit_test(test_resume_with_everything),
                                      cmocka_unit_test(test_written_aside),
                                      cmocka_unit_test(test_slow_disk),

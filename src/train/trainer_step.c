@@ -10,6 +10,7 @@
 #include "train/ledger/recorder.h"
 #include "train/ledger/writer.h"
 #include "train/parallel/peers.h"
+#include "train/schedule.h"
 #include "train/trainer.h"
 
 static int64_t count_classes(const float *scores, const int32_t *labels, int64_t batch, int classes) {
@@ -102,7 +103,7 @@ static braid_status run_part(braid_trainer *trainer, int64_t part, double rate) 
     return braid_fail(BRAID_INVALID_ARGUMENT, "in integers a learning rate is a power of two from 2^%d to 2^8, not %g",
                       o->optimizer == BRAID_WAGE ? -8 : -16, rate);
   BRAID_TRY(next_batch(trainer));
-  int64_t update = braid_trainer_steps_done(trainer) + 1;
+  int64_t update = braid_trainer_steps_done(trainer) + 1, total = braid_trainer_total_steps(trainer);
   bool last = part + 1 == o->accumulate;
   braid_step_numbers *numbers = &trainer->room->numbers;
   *numbers = (braid_step_numbers){.rate = (float)rate,
@@ -113,9 +114,7 @@ static braid_status run_part(braid_trainer *trainer, int64_t part, double rate) 
                                   .last = last,
                                   .mix = batch->mix,
                                   .mixed_targets = batch->mixed_targets,
-                                  .average = !last         ? 0
-                                             : update == 1 ? 1
-                                                           : (float)(1 - o->average_decay)};
+                                  .average = last ? (float)braid_kept_weight(o, update, total) : 0};
   const void *inputs[BRAID_STEP_MOST_INPUTS] = {batch->images, batch->targets};
   braid_step_bind(o, numbers, inputs);
   void *outputs[BRAID_STEP_OUTPUTS] = {&trainer->room->loss, trainer->scores};
@@ -133,7 +132,7 @@ static braid_status run_part(braid_trainer *trainer, int64_t part, double rate) 
  */
 static braid_status look_ahead(braid_trainer *trainer) {
   if (!trainer->slice.group) return BRAID_OK;
-  trainer->fetched = trainer->epoch_step < trainer->steps;
+  trainer->fetched = trainer->epoch_step < braid_trainer_epoch_steps(trainer);
   return braid_peers_end_step(trainer, trainer->fetched ? fetch_batch(trainer) : BRAID_OK);
 }
 

@@ -11,6 +11,7 @@
 #include "tensor/half.h"
 #include "train/copies.h"
 #include "train/parallel/slice.h"
+#include "train/schedule.h"
 
 /* What building the update holds. */
 typedef struct update {
@@ -299,8 +300,22 @@ static braid_status add_optimizers(const update *u) {
   return BRAID_OK;
 }
 
+/* Where a lookahead has gone on, the parameter goes back to what it keeps, and so does its 16-bit copy. */
+static braid_status go_back(const update *u, size_t index, braid_value_id went, braid_value_id kept) {
+  braid_graph *graph = u->graph;
+  braid_value_id parameter = u->parameters[index], copy = u->copies[index], next;
+  BRAID_TRY(update_node(u, "Where", (braid_value_id[]){went, kept, graph->values[parameter].next}, 3, &next));
+  graph->values[parameter].next = next;
+  if (copy < 0) return BRAID_OK;
+  BRAID_TRY(update_cast(u, next, type_of(u, copy), &next));
+  graph->values[copy].next = next;
+  return BRAID_OK;
+}
+
 /* average += weight * (parameter - average), of the parameter after its update. */
 static braid_status add_averages(const update *u) {
+  braid_value_id went = -1;
+  if (u->options->lookahead_steps) BRAID_TRY(update_cast(u, u->in.average, BRAID_BOOL, &went));
   for (size_t i = 0; i < u->count; i++) {
     braid_value_id parameter = u->parameters[i], now = u->graph->values[parameter].next, average, weight, by;
     BRAID_TRY(add_state(u->graph, parameter, kAverage, true, &average));
@@ -309,6 +324,7 @@ static braid_status add_averages(const update *u) {
     BRAID_TRY(update_node(u, "Mul", (braid_value_id[]){by, weight}, 2, &by));
     BRAID_TRY(update_node(u, "Add", (braid_value_id[]){average, by}, 2, &by));
     BRAID_TRY(braid_graph_update_state(u->graph, average, by));
+    if (went >= 0) BRAID_TRY(go_back(u, i, went, by));
   }
   return BRAID_OK;
 }
@@ -455,7 +471,7 @@ static braid_status build_update(update *u) {
   if (options->clip_value > 0) BRAID_TRY(clip_values(u));
   if (options->clip_norm > 0 && u->count) BRAID_TRY(clip_norm(u));
   BRAID_TRY(add_optimizers(u));
-  if (options->average_decay > 0) BRAID_TRY(add_averages(u));
+  if (braid_keeps_parameters(options)) BRAID_TRY(add_averages(u));
   return share_statistics(u);
 }
 

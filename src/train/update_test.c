@@ -8,6 +8,7 @@
 
 #include "graph/graph.h"
 #include "registry.h"
+#include "train/schedule.h"
 #include "train/step.h"
 #include "train/update.h"
 #include "train/update_figures.h"
@@ -101,9 +102,7 @@ static void run_batch(braid_session *session, const braid_train_options *o, int6
                                 .last = last,
                                 .mix = 0.3f,
                                 .mixed_targets = mixed,
-                                .average = !last         ? 0
-                                           : update == 0 ? 1
-                                                         : (float)(1 - o->average_decay)};
+                                .average = last ? (float)braid_kept_weight(o, update + 1, kUpdates) : 0};
   float values[kMostBatch * kClasses], mixed_values[kMostBatch * kClasses];
   if (targets != BRAID_TARGET_CLASS) {
     fill_numbers(o, batch, values);
@@ -139,7 +138,7 @@ static void train(const braid_train_options *o, int rank, double result[9]) {
   const char *const names[] = {"net.w", "net.b"};
   for (int i = 0; i < 2; i++) {
     braid_value_id id =
-        o->average_decay > 0 ? braid_step_average(graph, names[i]) : braid_graph_find_value(graph, names[i]);
+        braid_keeps_parameters(o) ? braid_step_average(graph, names[i]) : braid_graph_find_value(graph, names[i]);
     assert_true(id >= 0);
     read_numbers(session, graph->values[id].name, &graph->values[id].desc, result + (i ? kWidth * kClasses : 0));
   }
@@ -196,13 +195,19 @@ static void check_figures(void) {
     if (strstr(name, "adamw")) o.optimizer = BRAID_ADAMW;
     if (strstr(name, "accumulate")) o.accumulate = 3;
     if (strstr(name, "average")) o.average_decay = 0.75;
+    o.nesterov = strcmp(name, "nesterov") == 0;
+    if (strstr(name, "lookahead")) o.lookahead_steps = strstr(name, "adamw") ? 4 : 2;
+    if (strcmp(name, "lookahead to the end") == 0) {
+      o.lookahead_share = 1;
+      o.lookahead_end = 0.25;
+    }
     if (strcmp(name, "clip norm") == 0 || strstr(name, "adamw")) o.clip_norm = 0.05;
     if (strcmp(name, "clip value") == 0) o.clip_value = 0.02;
     if (strcmp(name, "clip value and norm") == 0) {
       o.clip_value = 0.05;
       o.clip_norm = 0.06;
     }
-    if (strcmp(name, "plain") == 0 || strcmp(name, "group") == 0 || strcmp(name, "frozen") == 0 ||
+    if (o.nesterov || strcmp(name, "plain") == 0 || strcmp(name, "group") == 0 || strcmp(name, "frozen") == 0 ||
         strstr(name, "adamw"))
       o.weight_decay = 0.1;
     if (strcmp(name, "group") == 0) o.groups = &kGroup;

@@ -1,5 +1,5 @@
-"""What PyTorch's optimizers, clip_grad_norm_, clip_grad_value_ and AveragedModel make of a linear layer: the figures of
-src/train/update_figures.h. Computed in double precision.
+"""What PyTorch's optimizers, clip_grad_norm_, clip_grad_value_ and AveragedModel, and Lookahead around them, make of a
+linear layer: the figures of src/train/update_figures.h. Computed in double precision.
 
   python tests/oracle/update_figures.py > src/train/update_figures.h
 """
@@ -51,7 +51,7 @@ class Einsum(Net):
 
 
 def train(adamw=False, decay=0.0, rate_b=1.0, decay_b=None, norm=0.0, value=0.0, accumulate=1, average=0.0, mix=1.0, weights=None,
-          smoothing=0.0, loss_of=None, net_of=Net):
+          nesterov=False, lookahead=0, share=lambda done: 0.5, smoothing=0.0, loss_of=None, net_of=Net):
     net = net_of()
     ema = AveragedModel(net, multi_avg_fn=get_ema_multi_avg_fn(average)) if average else None
     net.b.requires_grad = rate_b > 0
@@ -61,7 +61,8 @@ def train(adamw=False, decay=0.0, rate_b=1.0, decay_b=None, norm=0.0, value=0.0,
     if adamw:
         optimizer = torch.optim.AdamW(groups, lr=0.1, weight_decay=decay)
     else:
-        optimizer = torch.optim.SGD(groups, lr=0.1, momentum=0.9, weight_decay=decay)
+        optimizer = torch.optim.SGD(groups, lr=0.1, momentum=0.9, weight_decay=decay, nesterov=nesterov)
+    slow = [p.detach().clone() for p in net.parameters()]
     for update in range(UPDATES):
         optimizer.zero_grad()
         for part in range(accumulate):
@@ -78,6 +79,13 @@ def train(adamw=False, decay=0.0, rate_b=1.0, decay_b=None, norm=0.0, value=0.0,
         optimizer.step()
         if ema:
             ema.update_parameters(net)
+        if lookahead and (update + 1) % lookahead == 0:
+            for kept, p in zip(slow, net.parameters()):
+                kept += share((update + 1) / UPDATES) * (p.detach() - kept)
+                p.data.copy_(kept)
+    if lookahead:
+        for kept, p in zip(slow, net.parameters()):
+            p.data.copy_(kept)
     net = ema.module if ema else net
     return [f"{v:.9f}" for v in net.w.detach().flatten().tolist() + net.b.detach().tolist()]
 
@@ -100,6 +108,10 @@ CASES = [
     ("mixup, accumulate, class weights", dict(mix=0.3, accumulate=3, weights=[0.5, 2.0, 1.25])),
     ("average", dict(average=0.75)),
     ("average, accumulate", dict(average=0.75, accumulate=3)),
+    ("nesterov", dict(nesterov=True, decay=0.1)),
+    ("lookahead", dict(lookahead=2)),
+    ("lookahead, adamw, accumulate, clip norm", dict(lookahead=4, adamw=True, accumulate=3, norm=0.05, decay=0.1)),
+    ("lookahead to the end", dict(lookahead=2, share=lambda done: 1 - 0.75 * done ** 3)),
     ("labels", dict(loss_of=BCEWithLogitsLoss())),
     ("labels, class weights", dict(loss_of=BCEWithLogitsLoss(weight=WEIGHTS))),
     ("labels, positive weights", dict(loss_of=BCEWithLogitsLoss(pos_weight=WEIGHTS))),

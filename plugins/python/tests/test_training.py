@@ -277,6 +277,19 @@ def test_heads_are_replaced(tree: Path) -> None:
     assert model(x).shape[1] == 4
 
 
+def test_filters_are_whitened(tree: Path) -> None:
+    data = braid.Dataset("builtin:glyphs,limit=64,augment=alternating-flip,views=flip")
+    assert data.info.views
+    graph = braid.load_graph(tree / "models/glyphs.cfg")
+    whitened = braid.whiten_filters(graph, data)
+    seen: list[braid.Progress] = []
+    options = braid.TrainOptions(batch=16, steps=6, schedule="linear", lookahead_steps=2, lookahead_share=1,
+                                 lookahead_end=0.5, groups=[braid.ParameterGroup("0_*.weight", rate=0)])
+    with braid.Trainer(whitened, data, data, options=options) as trainer:
+        trainer.run(on_epoch=seen.append)
+    assert [now.steps for now in seen] == [4, 2] and 0 < seen[0].seconds < seen[1].seconds
+
+
 def test_forecasts(tree: Path, tmp_path: Path) -> None:
     names = {policy.name for policy in braid.policies()}
     assert "hybrid-energy" in names

@@ -159,11 +159,9 @@ static void add_augmentation(const braid_spec *spec, braid_text *out) {
   const struct {
     const char *name;
     bool used;
-  } parts[] = {{"crop", spec->crop},
-               {"resized-crop", spec->resized_crop},
-               {"flip", spec->flip},
-               {"colour", spec->colour},
-               {"cutout", spec->cutout}};
+  } parts[] = {{"crop", spec->crop},     {"resized-crop", spec->resized_crop},
+               {"flip", spec->flip},     {"alternating-flip", spec->alternating_flip},
+               {"colour", spec->colour}, {"cutout", spec->cutout}};
   const char *between = "augmentation: ";
   for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
     if (!parts[i].used) continue;
@@ -172,6 +170,7 @@ static void add_augmentation(const braid_spec *spec, braid_text *out) {
   }
   braid_text_printf(out, "%s\n", between[0] == '+' ? "" : "augmentation: none");
   if (spec->crop) add_integer(out, "pad", spec->pad);
+  if (spec->crop && spec->reflect) add_text(out, "border", "reflect");
   if (spec->resized_crop) add_channels(out, "area of a crop", spec->area, 2);
   if (spec->colour) add_channels(out, "jitter of colours", spec->jitter, spec->jitter[3] > 0 ? 4 : 3);
   if (spec->cutout) add_integer(out, "side of a hole", spec->hole);
@@ -236,6 +235,10 @@ static void add_update(const braid_train_options *o, braid_text *out) {
   if (o->clip_value > 0) add_number(out, "limit of a gradient's elements", o->clip_value);
   if (o->clip_norm > 0) add_number(out, "limit of the gradients' norm", o->clip_norm);
   if (o->average_decay > 0) add_number(out, "decay of the average", o->average_decay);
+  if (!o->lookahead_steps) return;
+  add_integer(out, "steps of a lookahead", o->lookahead_steps);
+  add_number(out, "share of a lookahead", o->lookahead_share);
+  add_number(out, "share of a lookahead at the end", o->lookahead_end);
 }
 
 static void add_weights(const char *what, const double *weights, size_t count, braid_text *out) {
@@ -247,7 +250,7 @@ static void add_weights(const char *what, const double *weights, size_t count, b
 }
 
 static void add_schedule(const braid_train_options *o, braid_text *out) {
-  static const char *const kSchedules[] = {"constant", "step", "cosine", "one-cycle", "plateau"};
+  static const char *const kSchedules[] = {"constant", "step", "cosine", "one-cycle", "plateau", "linear"};
   add_text(out, "schedule", o->optimizer == BRAID_WAGE ? "wage" : kSchedules[o->schedule]);
   if (o->schedule == BRAID_STEP) {
     add_integer(out, "epochs between drops", o->step_epochs);
@@ -272,6 +275,9 @@ static braid_status add_test_data(const braid_trainer *trainer, braid_text *out)
       braid_text_printf(out, "%s%.*s: %.*s\n", kTest, s.name_length, s.name, s.value_length, s.value);
   if (lines.failed) status = BRAID_NO_MEMORY;
   braid_text_deinit(&lines);
+  const braid_spec *spec = braid_dataset_spec(trainer->test);
+  const char *views = spec->view_flipped && spec->view_shifted ? "flip+shift" : spec->view_flipped ? "flip" : "shift";
+  if (braid_dataset_get_info(trainer->test).views) braid_text_printf(out, "%sviews: %s\n", kTest, views);
   return status;
 }
 
@@ -300,6 +306,7 @@ braid_status braid_settings_write(const braid_trainer *trainer, braid_text *out)
   BRAID_TRY(add_data(trainer->train, out));
   add_integer(out, "batch", o->batch);
   add_integer(out, kEpochs, o->epochs);
+  if (o->steps) add_integer(out, "number of steps", o->steps);
   braid_text_printf(out, "seed: %" PRIu64 "\n", o->seed);
   add_text(out, "loss", braid_loss_name(o->loss));
   if (o->loss == BRAID_OUTPUT_LOSS) add_text(out, "output that is the loss", loss_name(trainer));

@@ -1,6 +1,6 @@
 /* What augmentation makes of a picture: each result is the picture seen through a window that is moved by at most the
- * padding, with black outside, and perhaps mirrored; each such view comes up; and the ways that bytes and floats take
- * through the data set agree. */
+ * padding, with black or the mirrored picture outside, and perhaps mirrored itself; each such view comes up; and the
+ * ways that bytes and floats take through the data set agree. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -69,12 +69,20 @@ static void read_drawn(const braid_dataset *dataset, uint64_t position, float *p
   free(scratch);
 }
 
+static bool reflecting; /* outside of the picture it is mirrored at its edge, which is there once; else it is black */
+
+static int place_of(int at, int count) {
+  if (!reflecting) return at;
+  while (at < 0 || at >= count) at = at < 0 ? -at : 2 * (count - 1) - at;
+  return at;
+}
+
 /* Is it the picture through the window at (top, left), black being 0? */
 static bool is_view(const float *pixels, int top, int left, bool mirrored) {
   for (int c = 0; c < kChannels; c++)
     for (int y = 0; y < kHeight; y++)
       for (int x = 0; x < kWidth; x++) {
-        int from_y = y + top, from_x = (mirrored ? kWidth - 1 - x : x) + left;
+        int from_y = place_of(y + top, kHeight), from_x = place_of((mirrored ? kWidth - 1 - x : x) + left, kWidth);
         bool in = from_y >= 0 && from_y < kHeight && from_x >= 0 && from_x < kWidth;
         float wanted = in ? picture[c][from_y][from_x] : 0;
         if (fabsf(pixels[(c * kHeight + y) * kWidth + x] - wanted) > 1e-3f) return false;
@@ -117,6 +125,52 @@ static void test_views(void **state) {
   check_views("augment=crop+flip,pad=2", 2, true);
   check_views("augment=crop,pad=1", 1, false);
   check_views("augment=flip", 0, true);
+}
+
+static void test_reflected_views(void **state) {
+  (void)state;
+  reflecting = true;
+  check_views("augment=crop+flip,pad=2,border=reflect", 2, true);
+  check_views("augment=crop,pad=1,border=reflect", 1, false);
+  reflecting = false;
+  char spec[256];
+  braid_dataset *dataset;
+  snprintf(spec, sizeof spec, "npy:%s/bytes.npy+%s/labels.npy,augment=crop,pad=3,border=reflect", folder, folder);
+  assert_int_equal(braid_dataset_open(NULL, spec, "train", &dataset), BRAID_INVALID_ARGUMENT);
+  assert_non_null(strstr(braid_error_detail(), "pad=3 with border=reflect on pictures of 5x6; less than half of the"));
+}
+
+/* Every sample is mirrored in every second epoch, about half of them in the first, wherever in it they come. */
+static void test_alternating_flip(void **state) {
+  (void)state;
+  enum { kSamples = 64, kSide = 32, kFloats = 3 * kSide * kSide };
+  static float plain[kFloats], drawn[kFloats];
+  braid_dataset *dataset;
+  assert_int_equal(braid_dataset_open(NULL, "builtin:glyphs,augment=alternating-flip", "train", &dataset), BRAID_OK);
+  float *scratch = malloc(braid_dataset_scratch(dataset) * sizeof *scratch);
+  int32_t label;
+  int first = 0;
+  assert_true(braid_dataset_get_info(dataset).augments);
+  for (int64_t sample = 0; sample < kSamples; sample++) {
+    assert_int_equal(braid_dataset_read(dataset, sample, NULL, scratch, plain, &label), BRAID_OK);
+    bool before = false;
+    for (uint32_t epoch = 0; epoch < 4; epoch++) {
+      braid_augment how = {kSeed, epoch, (uint64_t)(epoch * 7 + 1)};
+      assert_int_equal(braid_dataset_read(dataset, sample, &how, scratch, drawn, &label), BRAID_OK);
+      bool same = true, mirrored = true;
+      for (int i = 0; i < kFloats; i++) {
+        same &= drawn[i] == plain[i];
+        mirrored &= drawn[i] == plain[i / kSide * kSide + kSide - 1 - i % kSide];
+      }
+      assert_true(same != mirrored);
+      if (epoch > 0) assert_true(mirrored != before);
+      first += epoch == 0 && mirrored;
+      before = mirrored;
+    }
+  }
+  if (first < 20 || first > 44) fail_msg("%d of 64 samples are mirrored in the first epoch", first);
+  free(scratch);
+  braid_dataset_close(dataset);
 }
 
 /* Windows of resized-crop keep to their limits and reach them, and a sample is its window, resized. */
@@ -264,9 +318,14 @@ static void test_label_noise(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_views),      cmocka_unit_test(test_resized_crop),
-                                     cmocka_unit_test(test_colour),     cmocka_unit_test(test_hue),
-                                     cmocka_unit_test(test_cutout),     cmocka_unit_test(test_mix),
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_views),
+                                     cmocka_unit_test(test_reflected_views),
+                                     cmocka_unit_test(test_alternating_flip),
+                                     cmocka_unit_test(test_resized_crop),
+                                     cmocka_unit_test(test_colour),
+                                     cmocka_unit_test(test_hue),
+                                     cmocka_unit_test(test_cutout),
+                                     cmocka_unit_test(test_mix),
                                      cmocka_unit_test(test_label_noise)};
   return cmocka_run_group_tests(tests, make_data, remove_data);
 }

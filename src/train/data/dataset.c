@@ -13,7 +13,7 @@
 #include "train/data/augment.h"
 #include "train/data/image.h"
 
-enum { kAugmentStream = 0xA06, kNumbersPerSample = 4 };
+enum { kAugmentStream = 0xA06, kFlipStream = 0xA10, kNumbersPerSample = 4 };
 
 struct braid_dataset {
   const braid_allocator *allocator;
@@ -48,6 +48,21 @@ static braid_status open_source(braid_dataset *dataset) {
       dataset->spec.kind);
 }
 
+/* The pixels that are mirrored are all in the window that training cuts out, and in those that tests look through. */
+static braid_status check_borders(const braid_dataset *dataset) {
+  const braid_spec *spec = &dataset->spec;
+  int side = dataset->height < dataset->width ? dataset->height : dataset->width;
+  if (spec->crop && spec->reflect && 2 * spec->pad >= side)
+    return braid_fail(BRAID_INVALID_ARGUMENT,
+                      "%s: pad=%d with border=reflect on pictures of %dx%d; less than half of the shorter side is "
+                      "expected",
+                      dataset->text, spec->pad, dataset->height, dataset->width);
+  if (spec->view_shifted && side < 3)
+    return braid_fail(BRAID_INVALID_ARGUMENT, "%s: views=shift on pictures of %dx%d; sides of 3 pixels are expected",
+                      dataset->text, dataset->height, dataset->width);
+  return BRAID_OK;
+}
+
 static braid_status check_source(const braid_dataset *dataset) {
   const braid_source *source = &dataset->source;
   if (source->samples < 1) return braid_fail(BRAID_INVALID_FILE, "%s: has no samples", dataset->text);
@@ -58,6 +73,7 @@ static braid_status check_source(const braid_dataset *dataset) {
     return braid_fail(BRAID_INVALID_ARGUMENT, "%s: %d channels do not become %d", dataset->text, source->channels,
                       dataset->channels);
   BRAID_TRY(braid_augment_check(&dataset->spec, dataset->text, dataset->channels));
+  BRAID_TRY(check_borders(dataset));
   return braid_image_check(&dataset->spec, dataset->text, dataset->channels);
 }
 
@@ -186,8 +202,9 @@ braid_dataset_info braid_dataset_get_info(const braid_dataset *dataset) {
                               .width = dataset->width,
                               .classes = dataset->source.classes,
                               .class_names = dataset->class_names,
-                              .augments = dataset->spec.crop || dataset->spec.flip || dataset->spec.resized_crop ||
-                                          dataset->spec.colour || dataset->spec.cutout,
+                              .augments = dataset->spec.crop || dataset->spec.flip || dataset->spec.alternating_flip ||
+                                          dataset->spec.resized_crop || dataset->spec.colour || dataset->spec.cutout,
+                              .views = dataset->spec.view_flipped || dataset->spec.view_shifted,
                               .one_part = dataset->source.one_part,
                               .target = dataset->source.kind,
                               .table = strcmp(dataset->spec.kind, "csv") == 0};
@@ -229,7 +246,7 @@ typedef struct change {
   bool mirrored;
 } change;
 
-static change draw_change(const braid_spec *spec, const braid_augment *how) {
+static change draw_change(const braid_spec *spec, int64_t index, const braid_augment *how) {
   change drawn = {0};
   if (!how) return drawn;
   uint64_t element = how->position * kNumbersPerSample;
@@ -237,6 +254,10 @@ static change draw_change(const braid_spec *spec, const braid_augment *how) {
     uint32_t range = (uint32_t)(2 * spec->pad + 1);
     drawn.top = (int)braid_random_below(how->seed, how->epoch, kAugmentStream, element, range) - spec->pad;
     drawn.left = (int)braid_random_below(how->seed, how->epoch, kAugmentStream, element + 1, range) - spec->pad;
+  }
+  if (spec->alternating_flip) { /* every second epoch, from the first or the second on */
+    bool second = braid_random_below(how->seed, 0, kFlipStream, (uint64_t)index, 2) != 0;
+    drawn.mirrored = (how->epoch + second) % 2 != 0;
   }
   if (spec->flip) drawn.mirrored = braid_random_below(how->seed, how->epoch, kAugmentStream, element + 2, 2) != 0;
   return drawn;
@@ -257,6 +278,24 @@ static void crop(const braid_dataset *dataset, const change *how, const float *s
     if (!inside(dataset, how, line % dataset->height, &first, &end)) continue;
     const float *from = source + (ptrdiff_t)(line + how->top) * width + how->left;
     for (int x = first; x < end; x++) target[x] = from[how->mirrored ? width - 1 - x : x];
+  }
+}
+
+/* What of the window lies outside of the picture becomes the picture mirrored at its edge, the edge itself once. */
+static void reflect_borders(const braid_dataset *dataset, const change *how, float *pixels) {
+  int width = dataset->width, height = dataset->height, first, end;
+  int above = how->top < 0 ? -how->top : 0, below = how->top > 0 ? height - how->top : height;
+  size_t bytes = (size_t)width * sizeof *pixels;
+  for (int c = 0; c < dataset->channels; c++, pixels += (ptrdiff_t)height * width) {
+    for (int y = above; y < below && inside(dataset, how, y, &first, &end); y++) {
+      float *line = pixels + (ptrdiff_t)y * width;
+      for (int x = 0; x < first; x++) line[x] = line[2 * first - x];
+      for (int x = end; x < width; x++) line[x] = line[2 * (end - 1) - x];
+    }
+    for (int y = 0; y < above; y++)
+      memcpy(pixels + (ptrdiff_t)y * width, pixels + (ptrdiff_t)(2 * above - y) * width, bytes);
+    for (int y = below; y < height; y++)
+      memcpy(pixels + (ptrdiff_t)y * width, pixels + (ptrdiff_t)(2 * (below - 1) - y) * width, bytes);
   }
 }
 
@@ -331,11 +370,12 @@ static braid_status load(const braid_dataset *dataset, int64_t index, const brai
 braid_status braid_dataset_read(const braid_dataset *dataset, int64_t index, const braid_augment *augment,
                                 float *scratch, float *pixels, void *target) {
   const braid_source *source = &dataset->source;
-  change how = draw_change(&dataset->spec, augment);
+  change how = draw_change(&dataset->spec, index, augment);
   BRAID_TRY(check_index(dataset, index));
   const braid_spec *spec = &dataset->spec;
   if (dataset->direct && !(augment && (spec->resized_crop || spec->colour))) {
     convert_bytes(dataset, &how, source->find(source->self, index, target), pixels);
+    if (spec->reflect) reflect_borders(dataset, &how, pixels);
     if (augment && spec->cutout)
       braid_augment_hole(spec, augment, pixels, dataset->channels, dataset->height, dataset->width);
     return check_target(dataset, index, target);
@@ -346,6 +386,7 @@ braid_status braid_dataset_read(const braid_dataset *dataset, int64_t index, con
     float *before = scratch + stored_floats(dataset);
     memcpy(before, pixels, plane * (size_t)dataset->channels * sizeof *pixels);
     crop(dataset, &how, before, pixels);
+    if (spec->reflect) reflect_borders(dataset, &how, pixels);
   }
   if (augment && spec->colour) {
     float factors[4];

@@ -17,12 +17,13 @@ typedef struct braid_spec {
   double scale; /* 0: not given */
   bool bgr;
   int height, width, channels; /* 0: not changed */
-  bool crop, flip, resized_crop, colour, cutout;
-  int pad;
-  float area[2];   /* of resized-crop: least and most share of the picture */
-  float jitter[4]; /* of colour: brightness, contrast, saturation, hue */
-  int hole;        /* of cutout; 0: half the shorter side */
-  int64_t limit;   /* 0: all */
+  bool crop, flip, alternating_flip, resized_crop, colour, cutout;
+  int pad, reflect;                /* of crop; reflect: the border is the picture mirrored at its edge, not black */
+  float area[2];                   /* of resized-crop: least and most share of the picture */
+  float jitter[4];                 /* of colour: brightness, contrast, saturation, hue */
+  int hole;                        /* of cutout; 0: half the shorter side */
+  bool view_flipped, view_shifted; /* tests average over these too (views.h) */
+  int64_t limit;                   /* 0: all */
   uint64_t seed;
   char target[256], columns[1024]; /* of tables; empty: not given */
   char labels[1024];               /* of images: a table that lists them; empty: not given */

@@ -56,6 +56,8 @@ static braid_status set_augment(char *value, braid_spec *spec) {
       spec->crop = true;
     else if (strcmp(at, "flip") == 0)
       spec->flip = true;
+    else if (strcmp(at, "alternating-flip") == 0)
+      spec->alternating_flip = true;
     else if (strcmp(at, "resized-crop") == 0)
       spec->resized_crop = true;
     else if (strcmp(at, "colour") == 0)
@@ -63,10 +65,27 @@ static braid_status set_augment(char *value, braid_spec *spec) {
     else if (strcmp(at, "cutout") == 0)
       spec->cutout = true;
     else if (strcmp(at, "none") != 0)
-      return wrong("augment", at,
-                   "crop, resized-crop, flip, colour, cutout, several of them with + between, or none is");
+      return wrong(
+          "augment", at,
+          "crop, resized-crop, flip, alternating-flip, colour, cutout, several of them with + between, or none "
+          "is");
   }
   if (spec->crop && spec->resized_crop) return wrong("augment", "crop+resized-crop", "one of the two crops is");
+  if (spec->flip && spec->alternating_flip) return wrong("augment", "flip+alternating-flip", "one of the two flips is");
+  return BRAID_OK;
+}
+
+static braid_status set_views(char *value, braid_spec *spec) {
+  for (char *at = value, *next; at; at = next) {
+    next = strchr(at, '+');
+    if (next) *next++ = '\0';
+    if (strcmp(at, "flip") == 0)
+      spec->view_flipped = true;
+    else if (strcmp(at, "shift") == 0)
+      spec->view_shifted = true;
+    else
+      return wrong("views", at, "flip, shift, or flip+shift is");
+  }
   return BRAID_OK;
 }
 
@@ -108,7 +127,8 @@ static braid_status set_jitter(char *value, braid_spec *spec) {
   return set_numbers("jitter", value, 0, 1, 3, spec->jitter);
 }
 
-static const char *const kTargets[] = {"class", "labels", "numbers", NULL}, *const kYesNo[] = {"no", "yes", NULL};
+static const char *const kTargets[] = {"class", "labels", "numbers", NULL}, *const kYesNo[] = {"no", "yes", NULL},
+                         *const kBorders[] = {"black", "reflect", NULL};
 
 static braid_status set_choice(const char *key, const char *value, const char *const *choices, const char *expected,
                                int *out) {
@@ -153,6 +173,8 @@ static braid_status set_key(const char *key, char *value, braid_spec *spec) {
     spec->pad = (int)number;
     return BRAID_OK;
   }
+  if (strcmp(key, "border") == 0) return set_choice(key, value, kBorders, "black or reflect is", &spec->reflect);
+  if (strcmp(key, "views") == 0) return set_views(value, spec);
   if (strcmp(key, "area") == 0) return set_area(value, spec);
   if (strcmp(key, "jitter") == 0) return set_jitter(value, spec);
   if (strcmp(key, "hole") == 0) {
@@ -173,17 +195,18 @@ static braid_status set_key(const char *key, char *value, braid_spec *spec) {
     spec->seed = (uint64_t)number;
     return BRAID_OK;
   }
-  return braid_fail(BRAID_INVALID_ARGUMENT,
-                    "data: unknown key \"%.40s\"; there are split, mean, std, scale, order, size, channels, augment, "
-                    "pad, area, jitter, hole, limit, seed, target, targets, columns, header, labels and images",
-                    key);
+  return braid_fail(
+      BRAID_INVALID_ARGUMENT,
+      "data: unknown key \"%.40s\"; there are split, mean, std, scale, order, size, channels, augment, "
+      "pad, border, area, jitter, hole, views, limit, seed, target, targets, columns, header, labels and images",
+      key);
 }
 
-/* All keys; the first ones say which samples there are, and what training does to them. */
-static const char *const kKeys[] = {"split",  "limit",   "target", "targets", "columns", "header",  "labels",
-                                    "images", "augment", "pad",    "area",    "jitter",  "hole",    "seed",
-                                    "mean",   "std",     "scale",  "order",   "size",    "channels"};
-enum { kOfTables = 6, kOfDataSets = 14, kKeyCount = sizeof kKeys / sizeof *kKeys };
+/* All keys; the first ones say which samples there are, and what training and tests do to them. */
+static const char *const kKeys[] = {"split",   "limit", "target", "targets", "columns", "header",  "labels", "images",
+                                    "augment", "pad",   "border", "area",    "jitter",  "hole",    "views",  "seed",
+                                    "mean",    "std",   "scale",  "order",   "size",    "channels"};
+enum { kOfTables = 6, kOfDataSets = 16, kKeyCount = sizeof kKeys / sizeof *kKeys };
 
 static size_t find_key(const char *key) {
   size_t i = 0;
@@ -268,6 +291,7 @@ static braid_status check_effects(const braid_spec *spec, unsigned given) {
     const char *key, *of;
     bool used;
   } parts[] = {{"pad", "crop", spec->crop},
+               {"border", "crop", spec->crop},
                {"area", "resized-crop", spec->resized_crop},
                {"jitter", "colour", spec->colour},
                {"hole", "cutout", spec->cutout}};

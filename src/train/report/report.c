@@ -112,7 +112,7 @@ static void add_results(braid_text *text, const braid_test_result *r) {
 static void add_summary(braid_text *text, const braid_report *report) {
   const braid_record *record = report->record;
   static const char *const kOptimizers[] = {"SGD", "Adam", "AdamW", "WAGE"};
-  static const char *const kSchedules[] = {"constant", "step", "cosine", "one-cycle", "plateau"};
+  static const char *const kSchedules[] = {"constant", "step", "cosine", "one-cycle", "plateau", "linear"};
   const braid_train_options *o = report->options;
   braid_text_add(text, "<table>");
   if (report->result) {

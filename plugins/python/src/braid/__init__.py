@@ -27,7 +27,8 @@ from .profile import Profile, ProfileDevice, ProfileEntry, ProfileReport
 from .quantize import QuantizeLayer, QuantizeResult, QuantizeScore, QuantizeTensor, quantize
 from .session import Session, SessionStats
 from .train import (ClassResult, NumberResult, ParameterGroup, Progress, RatePoint, RateSearch, TestResult, Trainer,
-                    TrainOptions, evaluate, find_rate, replace_head, standardize_input, train, trainable_copy)
+                    TrainOptions, evaluate, find_rate, replace_head, standardize_input, train, trainable_copy,
+                    whiten_filters)
 
 
 def get_include() -> str:
@@ -47,5 +48,5 @@ __all__ = [
     "TestResult", "TimedOutError", "TornError", "TrainOptions", "Trainer", "UnsupportedError", "Value", "ValueInfo",
     "Weights", "__version__", "devices", "evaluate", "find_rate", "get_include", "load", "load_graph", "load_image",
     "load_placement", "machine", "op", "plan_file_text", "policies", "quantize", "replace_head", "standardize_input",
-    "train", "trainable_copy", "training_step",
+    "train", "trainable_copy", "training_step", "whiten_filters",
 ]

@@ -37,6 +37,7 @@ class DatasetInfo:
     one_part: bool
     target: str
     table: bool
+    views: bool
 
 
 class Dataset(Object):
@@ -155,7 +156,7 @@ class Dataset(Object):
         info = lib.braid_dataset_get_info(handle.pointer)
         return DatasetInfo(text(info.spec), info.samples, info.channels, info.height, info.width, info.classes,
                            tuple(text(info.class_names[index]) for index in range(info.classes)), info.augments,
-                           info.one_part, _TARGETS[info.target], info.table)
+                           info.one_part, _TARGETS[info.target], info.table, info.views)
 
     def __len__(self) -> int:
         return self.info.samples

@@ -41,12 +41,13 @@ class ParameterGroup:
 @dataclass
 class TrainOptions:
     """What braid_train_options has; None is the library's default. Names are those of the command: optimizer "sgd",
-    "adam", "adamw", "wage"; schedule "constant", "step", "cosine", "one-cycle", "plateau"; loss "cross-entropy",
+    "adam", "adamw", "wage"; schedule "constant", "step", "cosine", "one-cycle", "plateau", "linear"; loss "cross-entropy",
     "squared-error", "binary-cross-entropy", "absolute-error", "huber", "output-loss", "squared-hinge" (None: what is
     usual for the targets); precision "float32", "int8", "tf32", "bfloat16", "float16"; monitor "loss", "accuracy". docs/training.md explains each."""
 
     batch: int | None = None
     epochs: int | None = None
+    steps: int | None = None
     seed: int | None = None
     optimizer: str | None = None
     learning_rate: float | None = None
@@ -76,6 +77,9 @@ class TrainOptions:
     clip_value: float | None = None
     clip_norm: float | None = None
     average_decay: float | None = None
+    lookahead_steps: int | None = None
+    lookahead_share: float | None = None
+    lookahead_end: float | None = None
     monitor: str | None = None
     patience: int | None = None
     keep_best: bool | None = None
@@ -191,6 +195,7 @@ class Progress:
     tested: int
     to_test: int
     test: TestResult | None
+    seconds: float
 
 
 @dataclass(frozen=True)
@@ -283,7 +288,7 @@ def _progress(now: Any) -> Progress:
     return Progress(now.epoch, now.epochs, now.step, now.steps, now.loss, now.accuracy, now.learning_rate,
                     now.images_per_second, now.seconds_left, now.epoch_done, _number(now.test_loss),
                     _number(now.test_accuracy), now.best_epoch, now.ends_early, now.tested, now.to_test,
-                    _test_result(now.test.contents) if now.test else None)
+                    _test_result(now.test.contents) if now.test else None, now.seconds)
 
 
 # --- Ctrl-C -----------------------------------------------------------------------------------------------------------
@@ -482,6 +487,15 @@ def standardize_input(model: ModelSource, data: Dataset) -> Graph:
     graph, held, pointer = as_graph(model), data._held(), out()
     with graph._use() as forward:
         status = ready().braid_standardize_input(forward, held.pointer, ctypes.byref(pointer))
+        data._check(status)
+        return Graph._from(pointer, graph._held().keeps)
+
+
+def whiten_filters(model: ModelSource, data: Dataset) -> Graph:
+    """A copy whose first convolution has filters that whiten patches of the data set's samples."""
+    graph, held, pointer = as_graph(model), data._held(), out()
+    with graph._use() as forward:
+        status = ready().braid_whiten_filters(forward, held.pointer, ctypes.byref(pointer))
         data._check(status)
         return Graph._from(pointer, graph._held().keeps)
 
