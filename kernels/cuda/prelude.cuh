@@ -2,26 +2,13 @@
  * the same kernels. Only what those texts use, on a GPU, is here. Functions that a text defines are the device's
  * (-default-device).
  *
- * KERNEL_ENTRY begins the body of each kernel (src/backend/cuda/compiler.c puts it there): the next kernel of the stream may
- * take its places from now on, and nothing is read or written before the one before has ended and its memory is seen. Every
- * thread waits, so that a kernel's end means that all before it have ended too.
- *
  * GRID_Y, GRID_Z: where there are more groups in these dimensions than CUDA counts there, all lie in the first. */
 #define CUDA 1
 #define GLOBAL
 #define local
 #define __global
 #define __kernel extern "C" __global__
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-#define KERNEL_ENTRY                                                                                                   \
-  asm volatile("griddepcontrol.launch_dependents;");                                                                   \
-  asm volatile("griddepcontrol.wait;" ::: "memory");
-/* Of memory said to be restricted what is read alone is taken for constant, and read before the wait. */
-#define restrict
-#else
-#define KERNEL_ENTRY
 #define restrict __restrict__
-#endif
 #define SHARED __shared__
 #ifndef DYNAMIC_SHARED
 #define DYNAMIC_SHARED(type, name) extern __shared__ type name[]

@@ -44,7 +44,7 @@ enum { kMostShared = 232448 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static size_t in_use;
-static long launches, events, dependent, host_calls;
+static long launches, events, host_calls;
 static braid_cuda_result broken;
 static bool held; /* atomic */
 
@@ -430,32 +430,16 @@ EXPORT braid_cuda_result cuFuncSetAttribute(braid_cuda_function function, int at
   NEED_CONTEXT;
   return attribute == BRAID_CUDA_DYNAMIC_SHARED && value >= 0 && value <= kMostShared ? 0 : kInvalidValue;
 }
-/* Launches that need not wait for the end of the kernel before; -1: of a card or a driver that does not know such. */
-EXPORT long fake_cuda_dependent(void) {
-  return dependent;
-}
-static void count_dependent(const braid_cuda_launch_config *config) {
-  for (unsigned i = 0; i < config->attribute_count; i++) {
-    if (config->attributes[i].id != BRAID_CUDA_PROGRAMMATIC_SERIALIZATION || !config->attributes[i].value.allowed)
-      continue;
-    if (setting("FAKE_CUDA_CAPABILITY", 9) < 9 || setting("FAKE_CUDA_VERSION", 13000) < 12030)
-      dependent = -1;
-    else if (dependent >= 0)
-      dependent++;
-  }
-}
-EXPORT braid_cuda_result cuLaunchKernelEx(const braid_cuda_launch_config *config, braid_cuda_function function,
-                                          void **arguments, void **extra) {
-  const unsigned *grid = config->grid, *block = config->block;
-  (void)function, (void)arguments, (void)extra;
+EXPORT braid_cuda_result cuLaunchKernel(braid_cuda_function function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
+                                        unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared,
+                                        braid_cuda_stream stream, void **arguments, void **extra) {
+  (void)function, (void)block_y, (void)block_z, (void)shared, (void)stream, (void)arguments, (void)extra;
   NEED_CONTEXT;
-  if (!grid[0] || !grid[1] || !grid[2] || grid[1] > 65535 || grid[2] > 65535 || !block[0] || block[0] > 1024 ||
-      block[1] != 1 || block[2] != 1)
-    return kInvalidValue;
-  count_dependent(config);
+  if (!grid_x || !grid_y || !grid_z || grid_y > 65535 || grid_z > 65535 || !block_x || block_x > 1024) return 1;
   if (__atomic_add_fetch(&launches, 1, __ATOMIC_RELAXED) == setting("FAKE_CUDA_FAIL", -1)) broken = kLaunchFailed;
 #ifdef EMULATE
-  emulate_launch((const emulated_function *)(const void *)function, grid, block[0], arguments);
+  emulate_launch((const emulated_function *)(const void *)function, (const unsigned[]){grid_x, grid_y, grid_z}, block_x,
+                 arguments);
 #endif
   return 0; /* a kernel's failure shows at its end */
 }

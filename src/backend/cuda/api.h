@@ -48,10 +48,6 @@ enum { /* CUfunction_attribute */
        BRAID_CUDA_DYNAMIC_SHARED = 8,
 };
 
-enum { /* CUlaunchAttributeID */
-       BRAID_CUDA_PROGRAMMATIC_SERIALIZATION = 6,
-};
-
 enum { /* CUpointer_attribute */
        BRAID_CUDA_RANGE_START = 11,
        BRAID_CUDA_RANGE_BYTES = 12,
@@ -71,23 +67,6 @@ typedef struct braid_cuda_update {
   int result;
   void *node, *from;
 } braid_cuda_update;
-
-/* CUlaunchAttribute: of its value, a union of 64 bytes, what is used here */
-typedef struct braid_cuda_launch_attribute {
-  int id, pad;
-  union {
-    int allowed; /* programmaticStreamSerializationAllowed */
-    char bytes[64];
-  } value;
-} braid_cuda_launch_attribute;
-
-/* CUlaunchConfig */
-typedef struct braid_cuda_launch_config {
-  unsigned grid[3], block[3], shared_bytes;
-  braid_cuda_stream stream;
-  braid_cuda_launch_attribute *attributes;
-  unsigned attribute_count;
-} braid_cuda_launch_config;
 
 /* X(member, name in the library, arguments) */
 #define BRAID_CUDA_FUNCTIONS(X)                                                                                        \
@@ -133,8 +112,9 @@ typedef struct braid_cuda_launch_config {
   X(module_function, "cuModuleGetFunction",                                                                            \
     (braid_cuda_function * function, braid_cuda_module module, const char *name))                                      \
   X(function_set, "cuFuncSetAttribute", (braid_cuda_function function, int attribute, int value))                      \
-  X(launch, "cuLaunchKernelEx",                                                                                        \
-    (const braid_cuda_launch_config *config, braid_cuda_function function, void **arguments, void **extra))            \
+  X(launch, "cuLaunchKernel",                                                                                          \
+    (braid_cuda_function function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,                \
+     unsigned block_y, unsigned block_z, unsigned shared, braid_cuda_stream stream, void **arguments, void **extra))   \
   X(launch_host, "cuLaunchHostFunc", (braid_cuda_stream stream, braid_cuda_host_call call, void *context))             \
   X(graph_instantiate, "cuGraphInstantiateWithFlags",                                                                  \
     (braid_cuda_graph_exec * exec, braid_cuda_graph graph, unsigned long long flags))                                  \

@@ -155,8 +155,6 @@ static void device_set_host(void *self, const braid_log *log, const char *cache)
   set_cache(device, cache);
 }
 
-enum { kKnowsDependentGraphs = 12030 }; /* the driver, in what it captures */
-
 static braid_status init_device(braid_cuda_device *device, size_t index, const braid_cuda_options *options) {
   BRAID_TRY(find_device(device->cuda, index, &device->id));
   describe_card(device->cuda, device->id, index, &device->info);
@@ -164,8 +162,6 @@ static braid_status init_device(braid_cuda_device *device, size_t index, const b
   braid_launch_tune(&device->traits, &options->knobs);
   device->deadline_ns = (int64_t)options->deadline_ms * 1000000;
   device->tf32 = options->tf32;
-  device->dependent_launch = !options->no_dependent && device->cuda->version >= kKnowsDependentGraphs &&
-                             braid_cuda_compiler_waits(device->capability);
   device->all_libraries = options->all_libraries;
   device->arena_bytes = options->arena_bytes;
   if (options->arena_bytes) device->info.memory_bytes = options->arena_bytes;

@@ -121,11 +121,6 @@ bool braid_cuda_compiler_knows_own(int capability) {
   return capability == kHopper && newest_arch(capability) == kHopper && version >= kKnowsHopper;
 }
 
-bool braid_cuda_compiler_waits(int capability) {
-  require_library();
-  return newest_arch(capability) >= kHopper;
-}
-
 const braid_launch_text *braid_cuda_find_text(const char *name) {
   for (size_t i = 1; i < braid_cuda_text_count; i++)
     if (strcmp(braid_cuda_texts[i].name, name) == 0) return &braid_cuda_texts[i];
@@ -189,51 +184,6 @@ static int split_options(char *options, braid_text *text, const char **out, int 
   return count;
 }
 
-/* The end of what is in parentheses at `at`; NULL: they are never closed. */
-static const char *end_parentheses(const char *at) {
-  int open = 0;
-  for (; *at; at++) {
-    open += (*at == '(') - (*at == ')');
-    if (!open) return at + 1;
-  }
-  return NULL;
-}
-
-/* Where the body of the function begins whose declaration goes on at `at`; NULL: none begins here. */
-static const char *find_body(const char *at) {
-  while (at && *at) {
-    at += strcspn(at, "(;#{}");
-    if (*at != '(') return NULL;
-    at = end_parentheses(at);
-    size_t blanks = at ? strspn(at, " \t\n\\") : 0;
-    if (at && at[blanks] == '{') return at + blanks + 1;
-  }
-  return NULL;
-}
-
-/* The first word that begins a kernel's declaration. */
-static const char *find_kernel(const char *text) {
-  static const char *const kWords[] = {"KERNEL", "__kernel", "__global__"};
-  const char *first = NULL;
-  for (size_t i = 0; i < sizeof kWords / sizeof *kWords; i++) {
-    const char *found = strstr(text, kWords[i]);
-    if (found && (!first || found < first)) first = found;
-  }
-  return first;
-}
-
-/* The text with KERNEL_ENTRY (prelude.cuh) at the beginning of each kernel's body; lines stay as they are. */
-static void add_kernels(braid_text *out, const char *text) {
-  for (const char *kernel = find_kernel(text); kernel; kernel = find_kernel(text)) {
-    const char *body = find_body(kernel);
-    const char *end = body ? body : kernel + 1;
-    braid_text_add_bytes(out, text, (size_t)(end - text));
-    if (body) braid_text_add(out, " KERNEL_ENTRY");
-    text = end;
-  }
-  braid_text_add(out, text);
-}
-
 static braid_status fail_compile(const braid_log *log, nvrtc_program program, const char *name, const char *options,
                                  nvrtc_code code) {
   size_t bytes = 0;
@@ -271,7 +221,7 @@ static braid_status compile_text(const braid_log *log, const braid_launch_text *
   braid_text_add(whole, braid_cuda_texts[0].text);
   count += split_options(options, whole, given + count, kOptions - count);
   braid_text_printf(whole, "#line 1 \"%s\"\n", name);
-  add_kernels(whole, text->text);
+  braid_text_add(whole, text->text);
   if (whole->failed) return BRAID_NO_MEMORY;
   nvrtc_program program;
   nvrtc_code code = api.create(&program, whole->data, name, 0, NULL, NULL);

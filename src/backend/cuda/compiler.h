@@ -20,8 +20,6 @@ BRAID_MUST_CHECK braid_status braid_cuda_compiler_find(void);
 BRAID_MUST_CHECK braid_status braid_cuda_compiler_check(int capability);
 /* Does it compile for exactly this generation, with what later ones will not run? So far for 9.0. */
 bool braid_cuda_compiler_knows_own(int capability);
-/* Do its kernels wait for the end of the one before them in the stream, so that they may be launched earlier? */
-bool braid_cuda_compiler_waits(int capability);
 int braid_cuda_compiler_version(void); /* 13000 is 13.0; 0: there is none */
 
 /* Compiles a text of the library for a card of this capability (90 is 9.0), with options as "-DA=1 -DB=2". The binary,

@@ -50,7 +50,7 @@ static inline bool preload_driver(const char *name) {
 enum { kLongestChild = 120 }; /* seconds; one that takes longer hangs */
 
 /* Runs it in a child, with the libraries loaded before (NULL: none) and a variable set. */
-static inline void in_child(int (*run)(void), const char *card, const char *compiler, const char *variable,
+static inline void in_child(int (*run)(void), const char *driver, const char *compiler, const char *variable,
                             const char *value) {
   fflush(NULL);
   pid_t child = fork();
@@ -59,7 +59,7 @@ static inline void in_child(int (*run)(void), const char *card, const char *comp
     (void)signal(SIGSEGV, SIG_DFL); /* cmocka's handler would go on with the next test */
     alarm(kLongestChild);
     if (variable) setenv(variable, value, 1);
-    bool loaded = (!card || preload_driver(card)) && (!compiler || preload(compiler));
+    bool loaded = (!driver || preload_driver(driver)) && (!compiler || preload(compiler));
     _exit(loaded ? run() : 2);
   }
   int status = 0;

@@ -17,14 +17,6 @@ _Static_assert(sizeof(braid_cuda_address) == sizeof(CUdeviceptr), "CUdeviceptr")
 _Static_assert(sizeof(braid_cuda_id) == sizeof(CUdevice), "CUdevice");
 _Static_assert(sizeof(braid_cuda_result) == sizeof(CUresult), "CUresult");
 _Static_assert(sizeof(braid_cuda_update) == sizeof(CUgraphExecUpdateResultInfo), "CUgraphExecUpdateResultInfo");
-_Static_assert(sizeof(braid_cuda_launch_attribute) == sizeof(CUlaunchAttribute), "CUlaunchAttribute");
-_Static_assert(offsetof(braid_cuda_launch_attribute, value) == offsetof(CUlaunchAttribute, value), "value");
-_Static_assert(sizeof(braid_cuda_launch_config) == sizeof(CUlaunchConfig), "CUlaunchConfig");
-_Static_assert(offsetof(braid_cuda_launch_config, block) == offsetof(CUlaunchConfig, blockDimX), "blockDimX");
-_Static_assert(offsetof(braid_cuda_launch_config, shared_bytes) == offsetof(CUlaunchConfig, sharedMemBytes), "");
-_Static_assert(offsetof(braid_cuda_launch_config, stream) == offsetof(CUlaunchConfig, hStream), "hStream");
-_Static_assert(offsetof(braid_cuda_launch_config, attributes) == offsetof(CUlaunchConfig, attrs), "attrs");
-_Static_assert(offsetof(braid_cuda_launch_config, attribute_count) == offsetof(CUlaunchConfig, numAttrs), "numAttrs");
 _Static_assert((int)BRAID_CUDA_OUT_OF_MEMORY == CUDA_ERROR_OUT_OF_MEMORY, "");
 _Static_assert((int)BRAID_CUDA_NO_DEVICE == CUDA_ERROR_NO_DEVICE, "");
 _Static_assert((int)BRAID_CUDA_NO_BINARY_FOR_GPU == CUDA_ERROR_NO_BINARY_FOR_GPU, "");
@@ -42,7 +34,6 @@ _Static_assert((int)BRAID_CUDA_CAPABILITY_MINOR == CU_DEVICE_ATTRIBUTE_COMPUTE_C
 _Static_assert((int)BRAID_CUDA_SHARED_PER_BLOCK_AT_MOST == CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, "");
 _Static_assert((int)BRAID_CUDA_CLUSTER_LAUNCH == CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH, "");
 _Static_assert((int)BRAID_CUDA_DYNAMIC_SHARED == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, "");
-_Static_assert((int)BRAID_CUDA_PROGRAMMATIC_SERIALIZATION == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION, "");
 _Static_assert((int)BRAID_CUDA_RANGE_START == CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, "");
 _Static_assert((int)BRAID_CUDA_RANGE_BYTES == CU_POINTER_ATTRIBUTE_RANGE_SIZE, "");
 _Static_assert((int)BRAID_CUDA_STREAM_NON_BLOCKING == CU_STREAM_NON_BLOCKING, "");

@@ -283,39 +283,6 @@ static void test_small(void **state) {
   in_child(passes_small_ones_on, "cuda_cards.so", "nvrtc_any.so", NULL, NULL);
 }
 
-/* --- launches that may start early ---------------------------------------------------------------------------------
- */
-static const char *launched_on;
-static long expected_dependent;
-
-static int launches_dependent(void) {
-  braid_registry *registry;
-  test_node node;
-  long (*dependent)(void);
-  EXPECT(braid_library_find(card_driver, "fake_cuda_dependent", &dependent, sizeof dependent));
-  EXPECT(braid_registry_create(NULL, &registry) == BRAID_OK);
-  EXPECT(test_node_open(&node, registry, launched_on, "Relu", 1000) == BRAID_OK);
-  for (int i = 0; i < 3; i++) EXPECT(test_node_do(&node, &node.task) == BRAID_OK);
-  EXPECT(dependent() == expected_dependent);
-  test_node_close(&node);
-  braid_registry_destroy(registry);
-  return 0;
-}
-
-/* Of kernels that wait themselves, by a driver that captures such launches. */
-static void test_dependent(void **state) {
-  (void)state;
-  launched_on = "cuda0:libraries=off";
-  expected_dependent = 3;
-  in_child(launches_dependent, "cuda_cards.so", "nvrtc_any.so", NULL, NULL);
-  in_child(launches_dependent, "cuda_cards.so", "nvrtc_any.so", "FAKE_CUDA_VERSION", "12030");
-  expected_dependent = 0;
-  in_child(launches_dependent, "cuda_cards.so", "nvrtc_any.so", "FAKE_CUDA_VERSION", "12020");
-  in_child(launches_dependent, "cuda_cards.so", "nvrtc_any.so", "FAKE_CUDA_CAPABILITY", "8");
-  launched_on = "cuda0:libraries=off,dependent=off";
-  in_child(launches_dependent, "cuda_cards.so", "nvrtc_any.so", NULL, NULL);
-}
-
 /* --- a card that fails ---------------------------------------------------------------------------------------------
  */
 /* The second launch fails for good: its task and all after it end with DEVICE_LOST, and nothing waits for ever. */
@@ -357,8 +324,7 @@ static int leaves_context(void) {
   const braid_cuda_api *cuda = braid_cuda_load();
   EXPECT(cuda && cuda->context_push(mine) == 0);
   EXPECT(node.backend->buffer_create(node.self, 16, &buffer) == BRAID_OK);
-  const braid_cuda_launch_config launch = {.grid = {1, 1, 1}, .block = {1, 1, 1}};
-  EXPECT(cuda->launch(&launch, NULL, NULL, NULL) == 0); /* which fails for good */
+  EXPECT(cuda->launch(NULL, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL) == 0); /* which fails for good */
   EXPECT(node.backend->buffer_create(node.self, kBesideBytes, &buffer) == BRAID_DEVICE_LOST);
   EXPECT(node.backend->status(node.self) == BRAID_DEVICE_LOST);
   EXPECT(cuda->context_pop(&current) == 0 && current == mine);
@@ -514,10 +480,10 @@ static void test_compiler(void **state) {
 int main(void) {
   /* The last one loads a compiler that is installed, which children would inherit. */
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_absent),    cmocka_unit_test(test_cards),      cmocka_unit_test(test_memory),
-      cmocka_unit_test(test_pins),      cmocka_unit_test(test_contract),   cmocka_unit_test(test_long_graph),
-      cmocka_unit_test(test_dependent), cmocka_unit_test(test_small),      cmocka_unit_test(test_lost),
-      cmocka_unit_test(test_context),   cmocka_unit_test(test_given_up),   cmocka_unit_test(test_no_event),
-      cmocka_unit_test(test_compiler),  cmocka_unit_test(test_no_compiler)};
+      cmocka_unit_test(test_absent),     cmocka_unit_test(test_cards),    cmocka_unit_test(test_memory),
+      cmocka_unit_test(test_pins),       cmocka_unit_test(test_contract), cmocka_unit_test(test_long_graph),
+      cmocka_unit_test(test_small),      cmocka_unit_test(test_lost),     cmocka_unit_test(test_context),
+      cmocka_unit_test(test_given_up),   cmocka_unit_test(test_no_event), cmocka_unit_test(test_compiler),
+      cmocka_unit_test(test_no_compiler)};
   return skip_run_group_tests(tests, NULL, NULL);
 }

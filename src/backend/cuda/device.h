@@ -29,7 +29,6 @@ typedef struct braid_cuda_device {
   size_t kernel_count;
   int64_t deadline_ns;           /* of a task; 0: none */
   bool all_libraries;            /* cuDNN's convolutions also where own kernels are faster */
-  bool dependent_launch;         /* kernels start before the one before has ended, and wait for its end themselves */
   bool tf32;                     /* products of float32 may round their operands to 10 bits of fraction */
   char own_cache[256];           /* cache=DIR of the options; "off": none; "": the program's */
   const char *cache;             /* folder of built programs; NULL: none */

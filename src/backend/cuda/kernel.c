@@ -29,7 +29,7 @@ typedef struct own_argument {
 
 typedef struct own_launch {
   braid_cuda_function function;
-  braid_cuda_grid grid;
+  unsigned grid[3], block, shared_bytes;
   size_t first, count; /* arguments */
 } own_launch;
 
@@ -124,17 +124,17 @@ static braid_status size_launch(const braid_cuda_device *device, const braid_lau
   }
   if (groups[0] > kMostFirst)
     return braid_fail(BRAID_UNSUPPORTED, "%s: more groups of work-items than CUDA counts", launch->function);
-  for (int i = 0; i < 3; i++) out->grid.groups[i] = (unsigned)groups[i];
-  out->grid.group = (unsigned)first;
+  for (int i = 0; i < 3; i++) out->grid[i] = (unsigned)groups[i];
+  out->block = (unsigned)first;
   return BRAID_OK;
 }
 
 /* More local memory than every card has must be asked for. */
 static braid_status allow_shared(const braid_cuda_device *device, const own_launch *launch) {
-  if (!launch->grid.shared_bytes) return BRAID_OK;
+  if (!launch->shared_bytes) return BRAID_OK;
   braid_cuda_enter(device);
   braid_cuda_result code =
-      device->cuda->function_set(launch->function, BRAID_CUDA_DYNAMIC_SHARED, (int)launch->grid.shared_bytes);
+      device->cuda->function_set(launch->function, BRAID_CUDA_DYNAMIC_SHARED, (int)launch->shared_bytes);
   braid_cuda_leave(device);
   return code ? braid_cuda_fail(code, "local memory of a kernel") : BRAID_OK;
 }
@@ -146,7 +146,7 @@ static braid_status make_launch(braid_cuda_device *device, braid_cuda_prepared *
   BRAID_TRY(size_launch(device, launch, out, options));
   for (size_t i = 0; i < launch->argument_count; i++) BRAID_TRY(add_argument(own, launch, &launch->arguments[i]));
   BRAID_TRY(braid_cuda_program_find(device, launch, options, &out->function));
-  out->grid.shared_bytes = (unsigned)launch->local_bytes;
+  out->shared_bytes = (unsigned)launch->local_bytes;
   BRAID_TRY(allow_shared(device, out));
   own->launch_count++;
   return BRAID_OK;
@@ -286,18 +286,6 @@ static braid_status call_library(braid_cuda_device *device, const braid_cuda_pre
 }
 
 /* The driver takes over the arguments' values when it is called. */
-braid_cuda_result braid_cuda_launch(const braid_cuda_device *device, const braid_cuda_grid *grid,
-                                    braid_cuda_function function, braid_cuda_stream stream, void **arguments) {
-  braid_cuda_launch_attribute dependent = {.id = BRAID_CUDA_PROGRAMMATIC_SERIALIZATION, .value.allowed = 1};
-  const braid_cuda_launch_config config = {.grid = {grid->groups[0], grid->groups[1], grid->groups[2]},
-                                           .block = {grid->group, 1, 1},
-                                           .shared_bytes = grid->shared_bytes,
-                                           .stream = stream,
-                                           .attributes = &dependent,
-                                           .attribute_count = device->dependent_launch};
-  return device->cuda->launch(&config, function, arguments, NULL);
-}
-
 static braid_cuda_result enqueue_launch(const braid_cuda_device *device, const braid_cuda_prepared *own,
                                         const own_launch *launch, const braid_cuda_address *addresses,
                                         braid_cuda_stream stream, braid_cuda_address fault) {
@@ -310,7 +298,8 @@ static braid_cuda_result enqueue_launch(const braid_cuda_device *device, const b
                                             : fault;
     pointers[i] = &values[i];
   }
-  return braid_cuda_launch(device, &launch->grid, launch->function, stream, pointers);
+  return device->cuda->launch(launch->function, launch->grid[0], launch->grid[1], launch->grid[2], launch->block, 1, 1,
+                              launch->shared_bytes, stream, pointers, NULL);
 }
 
 enum { kRefsAtOnce = 64 };

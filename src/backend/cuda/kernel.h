@@ -33,15 +33,6 @@ BRAID_MUST_CHECK braid_status braid_cuda_query_kernel(void *device, const braid_
                                                       const braid_node_desc *node, braid_query *query);
 void braid_cuda_discard(void *device, void *prepared);
 
-typedef struct braid_cuda_grid {
-  unsigned groups[3], group, shared_bytes; /* work-items of a group lie in the first dimension */
-} braid_cuda_grid;
-
-/* A kernel that braid_cuda_compile has made. Where the device says dependent_launch it may start before the one before
- * it in the stream has ended. */
-braid_cuda_result braid_cuda_launch(const braid_cuda_device *device, const braid_cuda_grid *grid,
-                                    braid_cuda_function function, braid_cuda_stream stream, void **arguments);
-
 /* Enqueues all of a task. `fault`: where a kernel that meets an index out of range says so. */
 BRAID_MUST_CHECK braid_status braid_cuda_launch_all(braid_cuda_device *device, const braid_task *task,
                                                     braid_cuda_stream stream, braid_cuda_address fault);

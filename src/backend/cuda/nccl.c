@@ -338,8 +338,9 @@ static braid_status join_all(const braid_cuda_device *device, const nccl_state *
     void *arguments[] = {&from, &to, &count, &rows};
     size_t groups = ((size_t)count + kGroup - 1) / kGroup;
     if (!count) continue;
-    const braid_cuda_grid grid = {.groups = {(unsigned)groups, 1, 1}, .group = kGroup};
-    BRAID_CUDA_TRY(braid_cuda_launch(device, &grid, state->join, call->stream, arguments), "launching a kernel");
+    BRAID_CUDA_TRY(
+        device->cuda->launch(state->join, (unsigned)groups, 1, 1, kGroup, 1, 1, 0, call->stream, arguments, NULL),
+        "launching a kernel");
     from += (size_t)count * state->element_bytes * (size_t)rows;
   }
   return BRAID_OK;

@@ -2,20 +2,12 @@
 
 #include <string.h>
 
-#include "base/try.h"
 #include "launch/options.h"
 
 static braid_status parse_on(const braid_launch_option *option, const char *value, void *field) {
   bool on = *(bool *)field = strcmp(value, "on") == 0;
   if (on || strcmp(value, "off") == 0) return BRAID_OK;
   return braid_fail(BRAID_INVALID_ARGUMENT, "option %s=%.60s: expected on or off", option->key, value);
-}
-
-static braid_status parse_dependent(const braid_launch_option *option, const char *value, void *field) {
-  bool on;
-  BRAID_TRY(parse_on(option, value, &on));
-  ((braid_cuda_options *)field)->no_dependent = !on;
-  return BRAID_OK;
 }
 
 static braid_status parse_libraries(const braid_launch_option *option, const char *value, void *field) {
@@ -48,7 +40,6 @@ static const braid_launch_option kOptions[] = {
     {"arena", braid_launch_parse_bytes, OWN(arena_bytes), 4096, INT64_MAX},
     {"deadline_ms", braid_launch_parse_number, OWN(deadline_ms), 1, 86400000},
     {"tf32", parse_on, OWN(tf32), 0, 0},
-    {"dependent", parse_dependent, 0, 0, 0},
     {"libraries", parse_libraries, 0, 0, 0},
     {"tensor", parse_tensor, 0, 0, 0},
     {"cache", braid_launch_parse_path, OWN(cache), 0, sizeof((braid_cuda_options *)NULL)->cache},

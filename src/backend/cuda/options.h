@@ -8,7 +8,6 @@ typedef struct braid_cuda_options {
   uint64_t arena_bytes; /* 0: a part of the card's memory */
   uint32_t deadline_ms; /* 0: none */
   bool tf32;
-  bool no_dependent;                /* dependent=off */
   bool no_libraries, all_libraries; /* libraries=: off, all; neither: where they are faster */
   bool no_tensor, warps_only;       /* tensor=: off, mma; neither: the best that the card has */
   char cache[256];                  /* "": the program's */
