@@ -16,6 +16,7 @@
 #define WEIGHT(k, tap) GET(X, w, (c + (k)) * TAPS + (tap))
 #endif
 
+#ifdef FORWARD
 KERNEL depthwise(IN(X) x, IN(X) w, IN(X) bias, OUT(X) y, float p, float q, index_t total, index_t channels,
                  index_t height, index_t width, index_t lines, index_t columns, index_t runs, int above, int left) {
   const index_t item = get_global_id(0), eights = channels / 8;
@@ -53,3 +54,32 @@ KERNEL depthwise(IN(X) x, IN(X) w, IN(X) bias, OUT(X) y, float p, float q, index
     PUT_EIGHT(X, y, ((image * lines + line) * columns + first + o) * channels + c, at)
   }
 }
+#endif
+
+#ifdef BACKWARD
+/* The gradient of the input: a work-item gathers eight channels of one place from the outputs that read it. */
+KERNEL depthwise_grad_input(IN(X) dy, IN(X) w, OUT(X) dx, index_t total, index_t channels, index_t height,
+                            index_t width, index_t lines, index_t columns, int above, int left) {
+  const index_t item = get_global_id(0), eights = channels / 8;
+  if (item >= total) return;
+  const index_t c = item % eights * 8, column = item / eights % width, row = item / eights / width % height;
+  const index_t image = item / eights / width / height;
+  float sum[8], at[8];
+#if TAPS <= 9
+  float weights[8 * TAPS];
+  UNROLL for (int t = 0; t < TAPS; t++) GET_EIGHT(X, w, c * TAPS + 8 * t, (weights + 8 * t))
+#endif
+  for (int k = 0; k < 8; k++) sum[k] = 0;
+  UNROLL for (int ty = 0; ty < TAPS_Y; ty++) {
+    const index_t down = row + above - ty * DILATION_Y, line = down / STRIDE_Y;
+    if (down < 0 || line * STRIDE_Y != down || line >= lines) continue;
+    UNROLL for (int tx = 0; tx < TAPS_X; tx++) {
+      const index_t across = column + left - tx * DILATION_X, out = across / STRIDE_X;
+      if (across < 0 || out * STRIDE_X != across || out >= columns) continue;
+      GET_EIGHT(X, dy, ((image * lines + line) * columns + out) * channels + c, at)
+      UNROLL for (int k = 0; k < 8; k++) sum[k] += at[k] * WEIGHT(k, ty * TAPS_X + tx);
+    }
+  }
+  PUT_EIGHT(X, dx, item / eights * channels + c, sum)
+}
+#endif

@@ -588,6 +588,8 @@ static const braid_sample kSamples[] = {
     {"BatchNormalizationReluGrad",
      "n,8c,h+9,w+9@float16 n,8c,h+9,w+9@float16 8c@float32 8c@float32 +8c@float32 8c@float32", "training_mode=1", 3,
      false, false},
+    ONE("Conv", "n,32,h+2,w+3@float16 32,16,3,3@float16", "group=2 pads=[1,1,1,1]"),
+    ONE("Conv", "n,6,h+2,w+3@bfloat16 12,2,3,3@bfloat16", "group=3 pads=[1,1,1,1]"),
 };
 
 const braid_sample *braid_samples(size_t *count) {

@@ -433,11 +433,18 @@ static bool is_slower(const braid_cuda_device *device, direction to, const braid
 static bool is_own(const braid_cuda_device *device, direction to, const braid_node_desc *node,
                    const braid_convolution *conv) {
   char why[256];
-  if (to != kForward || conv->groups != conv->inputs || device->all_libraries) return false;
+  if (to == kByWeights || conv->groups != conv->inputs || device->all_libraries) return false;
   if (!braid_launch_family_depthwise.kernels->match(node, why, sizeof why)) return false;
   bool compiles = braid_cuda_compiler_check(device->capability) == BRAID_OK;
   braid_clear_detail();
   return compiles;
+}
+
+/* cuDNN 9.14 gives an algorithm for it, and a workspace, and then refuses to run it (float16, 16 groups of one channel,
+ * 3 x 3, on an H200). */
+static bool fails(direction to, const braid_node_desc *node, const braid_convolution *conv) {
+  return to == kByInputs && conv->groups > 1 && braid_dtype_is_half(node->inputs[0].desc.dtype) &&
+         (conv->inputs / conv->groups % 8 || conv->outputs / conv->groups % 8);
 }
 
 static bool has_large(const braid_operand *operands, size_t count) {
@@ -460,6 +467,9 @@ static bool match_convolution(const braid_cuda_device *device, direction to, con
   if (is_slower(device, to, node, &conv))
     return braid_launch_refuse(why, why_bytes, "fewer than %d images in float32: own kernels are faster",
                                (int)kBatchOfFloat);
+  if (fails(to, node, &conv))
+    return braid_launch_refuse(why, why_bytes,
+                               "16 bits and groups of other than eights of channels: cuDNN's kernel fails");
   if (is_own(device, to, node, &conv))
     return braid_launch_refuse(why, why_bytes, "one channel in a group in 16 bits: own kernels are faster");
   return match_window(&conv.window, why, why_bytes) && match_library(device, to, node, why, why_bytes);

@@ -1,12 +1,21 @@
-/* Conv and FusedConv of 16 bits with one channel in a group, where channels lie last: eight channels of some outputs of
- * a line for a work-item. Libraries' kernels for it take several times as long as reading the image does. */
+/* Conv, FusedConv and ConvGradInput of 16 bits with one channel in a group, where channels lie last: eight channels of
+ * some outputs of a line, or of one place of the gradient, for a work-item. Libraries' kernels for it take several
+ * times as long as reading the image does. */
+#include <string.h>
+
 #include "launch/convolution.h"
 #include "launch/families.h"
 
 enum { kEight = 8, kMostRun = 4, kItemsOfUnit = 512, kGroup = 128 };
 
+static bool is_gradient(const braid_node_desc *node) {
+  return strcmp(node->op, "ConvGradInput") == 0;
+}
+
 static bool depthwise_read(const braid_node_desc *node, braid_convolution *conv) {
-  return braid_geometry_conv(node->attrs, &node->inputs[0].desc, &node->inputs[1].desc, conv) == BRAID_OK;
+  const braid_desc *image = &node->inputs[0].desc, *weights = &node->inputs[1].desc;
+  return (is_gradient(node) ? braid_geometry_conv_grad_input(node->attrs, image, weights, conv)
+                            : braid_geometry_conv(node->attrs, image, weights, conv)) == BRAID_OK;
 }
 
 static bool depthwise_match(const braid_node_desc *node, char *why, size_t why_bytes) {
@@ -45,6 +54,33 @@ static int64_t run_of(const braid_launch_traits *traits, const braid_convolution
   return run;
 }
 
+static void begin(braid_launch_planner *p, const char *function, const char *part, const braid_window *w) {
+  braid_launch_begin(p, "depthwise", function);
+  braid_launch_option(p, "-DX=%s %s%s", braid_launch_element_type(p->node->inputs[0].desc.dtype), part,
+                      p->traits->aligned ? " -DALIGNED" : "");
+  braid_launch_option(p, "-DTAPS_Y=%lld -DTAPS_X=%lld -DSTRIDE_Y=%lld -DSTRIDE_X=%lld", (long long)w->kernel[1],
+                      (long long)w->kernel[2], (long long)w->stride[1], (long long)w->stride[2]);
+  braid_launch_option(p, "-DDILATION_Y=%lld -DDILATION_X=%lld", (long long)w->dilation[1], (long long)w->dilation[2]);
+}
+
+static void end(braid_launch_planner *p, const braid_window *w, int64_t total) {
+  braid_launch_int(p, w->begin[1]);
+  braid_launch_int(p, w->begin[2]);
+  braid_launch_groups(p, braid_launch_ceil_div(braid_launch_larger(total, 1), kGroup), 1, 1, kGroup);
+}
+
+static void add_gradient(braid_launch_planner *p, const braid_convolution *conv) {
+  const braid_window *w = &conv->window;
+  int64_t total = conv->batch * w->input[1] * w->input[2] * (conv->groups / kEight);
+  const int64_t numbers[] = {total, conv->groups, w->input[1], w->input[2], w->output[1], w->output[2]};
+  begin(p, "depthwise_grad_input", "-DBACKWARD", w);
+  braid_launch_input(p, 0);
+  braid_launch_input(p, 1);
+  braid_launch_output(p, 0);
+  for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) braid_launch_index(p, numbers[i]);
+  end(p, w, total);
+}
+
 static braid_status depthwise_plan(const braid_launch_traits *traits, const braid_node_desc *node,
                                    braid_launch_recipe *recipe) {
   braid_launch_planner p;
@@ -61,12 +97,12 @@ static braid_status depthwise_plan(const braid_launch_traits *traits, const brai
                              w->output[2],
                              braid_launch_ceil_div(w->output[2], run)};
   braid_launch_plan_begin(&p, traits, node, recipe);
-  braid_launch_begin(&p, "depthwise", "depthwise");
-  braid_launch_option(&p, "-DX=%s -DRUN=%d%s", braid_launch_element_type(node->inputs[0].desc.dtype), (int)run,
-                      traits->aligned ? " -DALIGNED" : "");
-  braid_launch_option(&p, "-DTAPS_Y=%lld -DTAPS_X=%lld -DSTRIDE_Y=%lld -DSTRIDE_X=%lld", (long long)w->kernel[1],
-                      (long long)w->kernel[2], (long long)w->stride[1], (long long)w->stride[2]);
-  braid_launch_option(&p, "-DDILATION_Y=%lld -DDILATION_X=%lld", (long long)w->dilation[1], (long long)w->dilation[2]);
+  if (is_gradient(node)) {
+    add_gradient(&p, &conv);
+    return braid_launch_plan_end(&p);
+  }
+  begin(&p, "depthwise", "-DFORWARD", w);
+  braid_launch_option(&p, "-DRUN=%d", (int)run);
   if (braid_launch_has_input(node, 2)) braid_launch_option(&p, "-DBIAS");
   braid_launch_add_activation(&p, node->attrs);
   for (size_t i = 0; i < 3; i++) braid_launch_input(&p, i);
@@ -75,19 +111,19 @@ static braid_status depthwise_plan(const braid_launch_traits *traits, const brai
   braid_launch_float(&p, first);
   braid_launch_float(&p, second);
   for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) braid_launch_index(&p, numbers[i]);
-  braid_launch_int(&p, w->begin[1]);
-  braid_launch_int(&p, w->begin[2]);
-  braid_launch_groups(&p, braid_launch_ceil_div(braid_launch_larger(total, 1), kGroup), 1, 1, kGroup);
+  end(&p, w, total);
   return braid_launch_plan_end(&p);
 }
 
 static const braid_launch_kernel kDepthwise = {.plan = depthwise_plan, .match = depthwise_suits};
 
-#define KERNEL(op_name)                                                                                                \
+#define KERNEL(op_name, kernel_name)                                                                                   \
   {                                                                                                                    \
-    .op = op_name, .name = "conv_depthwise_last", .match = depthwise_match, .layouts = depthwise_layouts,              \
+    .op = op_name, .name = kernel_name, .match = depthwise_match, .layouts = depthwise_layouts,                        \
     .implementation = &kDepthwise                                                                                      \
   }
-static const braid_kernel kKernels[] = {KERNEL("Conv"), KERNEL("FusedConv")};
+static const braid_kernel kKernels[] = {KERNEL("Conv", "conv_depthwise_last"),
+                                        KERNEL("FusedConv", "conv_depthwise_last"),
+                                        KERNEL("ConvGradInput", "conv_grad_input_depthwise_last")};
 
 const braid_launch_family braid_launch_family_depthwise = {kKernels, sizeof kKernels / sizeof *kKernels, false};
