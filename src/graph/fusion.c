@@ -268,6 +268,8 @@ static braid_status find_norm_gradient(finder *f, braid_node_id id) {
   const braid_node *relu = &r->graph->nodes[y->producer];
   const braid_node *norm = braid_node_is(relu, "Relu") ? norm_of(r, relu->inputs[0]) : NULL;
   if (!norm || norm->inputs[0] != node->inputs[1] || norm->inputs[1] != node->inputs[2]) return BRAID_OK;
+  for (size_t i = 3; i < 5; i++) /* the statistics that y was computed with */
+    if (i >= norm->output_count || norm->outputs[i] != node->inputs[i]) return BRAID_OK;
   braid_fusion set = {.nodes = {braid_rewrite_index(r, gradient), id},
                       .node_count = 2,
                       .op = "BatchNormalizationReluGrad",

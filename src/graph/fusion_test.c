@@ -162,7 +162,8 @@ static void test_product(void **state) {
 }
 
 /* Relu(BatchNormalization(x)) by statistics of the batch, and the gradient behind a Relu's: not where another reads
- * what lies between or the new statistics before, nor by given statistics, and the gradient not where its x is another.
+ * what lies between or the new statistics before, nor by given statistics, and the gradient not where its x or its
+ * statistics are others.
  */
 static void test_norm(void **state) {
   (void)state;
@@ -172,8 +173,9 @@ static void test_norm(void **state) {
                                           "BatchNormalizationReluGrad:2",
                                           "BatchNormalizationReluGrad:2",
                                           "BatchNormalizationRelu:2",
+                                          "BatchNormalizationRelu:2",
                                           "BatchNormalizationRelu:2"};
-  for (int i = 0; i < 6; i++) {
+  for (int i = 0; i < 7; i++) {
     braid_graph *graph;
     braid_node_id node;
     braid_value_id y[5], dx[3], from[6];
@@ -185,7 +187,7 @@ static void test_norm(void **state) {
     braid_value_id relu = add(graph, "Relu", y[0], -1);
     braid_value_id error = add(graph, "ReluGrad", from[5], relu);
     braid_value_id back[] = {error, i == 4 ? from[5] : from[0], from[1], i == 1 ? from[3] : y[3],
-                             i == 1 ? from[4] : y[4]};
+                             i == 1 || i == 6 ? from[4] : y[4]};
     OK(braid_graph_add_node(graph, "BatchNormalizationGrad", NULL, back, 5, dx, 3, &node));
     OK(braid_graph_set_int(graph, node, "training_mode", i != 1));
     braid_value_id last = add(graph, "Add", dx[0], relu);

@@ -11,7 +11,7 @@
 #include "base/checked.h"
 #include "tensor/half.h"
 
-enum { kMostOperands = 8 };
+enum { kMostOperands = 10 };
 static const int64_t kPiece = 1 << 15; /* elements that a thread converts at a time */
 
 /* --- the node in float32 -------------------------------------------------------------------------------------------

@@ -225,8 +225,7 @@ braid_status braid_cuda_device_status(void *self) {
 
 void braid_cuda_device_lose(braid_cuda_device *device) {
   pthread_mutex_lock(&device->lock);
-  for (braid_cuda_queue *queue = device->queues; queue; queue = queue->next)
-    __atomic_store_n(&queue->abandoned, 1, __ATOMIC_RELEASE);
+  for (braid_cuda_queue *queue = device->queues; queue; queue = queue->next) braid_cuda_bounce_abandon(queue);
   __atomic_store_n(&device->lost, 1, __ATOMIC_RELEASE);
   for (braid_cuda_queue *queue = device->queues; queue; queue = queue->next) braid_launch_queue_wake(&queue->base);
   pthread_mutex_unlock(&device->lock);

@@ -40,6 +40,12 @@ const braid_point *braid_cuda_bounce_precedes(braid_launch_queue *base, const br
   return found;
 }
 
+void braid_cuda_bounce_abandon(braid_cuda_queue *queue) {
+  pthread_mutex_lock(&reads_lock);
+  __atomic_store_n(&queue->abandoned, 1, __ATOMIC_RELEASE);
+  pthread_mutex_unlock(&reads_lock);
+}
+
 static void list_read(braid_cuda_bounce *bounce) {
   pthread_mutex_lock(&reads_lock);
   bounce->next = reads;

@@ -26,6 +26,8 @@ const braid_point *braid_cuda_bounce_precedes(braid_launch_queue *queue, const b
 uint8_t *braid_cuda_bounce_begin(braid_cuda_queue *queue, const braid_task *task, size_t bytes, bool small);
 /* It has ended; `good`: what a READ has brought goes to the host's memory. */
 void braid_cuda_bounce_end(braid_cuda_queue *queue, const braid_task *task, bool good);
+/* The queue's tasks may be gone from now on: nobody looks at them who waits for what they read. */
+void braid_cuda_bounce_abandon(braid_cuda_queue *queue);
 /* Of a queue that is freed. */
 void braid_cuda_bounce_free(braid_cuda_queue *queue);
 

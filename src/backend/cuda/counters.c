@@ -6,7 +6,7 @@
 /* --- what is counted -----------------------------------------------------------------------------------------------
  */
 enum { kBytes, kInstructions, kCycles, kMetrics };
-/* Few enough to be counted in one pass by all cards since Volta. */
+/* Few enough to be counted in one pass by all cards since Turing. */
 static const char *metrics[kMetrics] = {
     [kBytes] = "dram__bytes.sum", [kInstructions] = "sm__inst_executed.sum", [kCycles] = "sm__cycles_active.sum"};
 
@@ -127,7 +127,7 @@ static braid_status session_pass(const session *s, const braid_cuda_device *devi
   BRAID_CUPTI_TRY(cupti->start(&plain), "starting the counters");
   braid_cupti_result pushed = cupti->push(&push), popped = 0;
   braid_status status = pushed ? BRAID_OK : run(context);
-  if (braid_cuda_device_is_lost(device)) return status;
+  if (braid_cuda_device_is_lost(device)) return status == BRAID_OK ? braid_cuda_device_status((void *)device) : status;
   if (!pushed) popped = cupti->pop(&plain);
   braid_cupti_result stopped = cupti->stop(&stop);
   BRAID_CUPTI_TRY(pushed, "the beginning of what is counted");

@@ -39,6 +39,11 @@ static void find_functions(void *library) {
 
 static void load_library(void) {
   void *library = open_library();
+  if (driver_version / 1000 < 12) {
+    snprintf(missing, sizeof missing, "the driver is of CUDA %d: 12.6 or later is needed to count",
+             driver_version / 1000);
+    return;
+  }
   if (!library) {
     snprintf(missing, sizeof missing,
              "there is no libcupti.so.%d, which reads the counters of NVIDIA's cards (it is a part of CUDA's toolkit)",
@@ -51,7 +56,7 @@ static void load_library(void) {
 
 const braid_cupti_api *braid_cupti_load(int driver, const char **why) {
   static pthread_once_t once = PTHREAD_ONCE_INIT;
-  driver_version = driver;
+  __atomic_store_n(&driver_version, driver, __ATOMIC_RELAXED); /* the same for all: there is one driver */
   pthread_once(&once, load_library);
   *why = missing;
   return missing[0] ? NULL : &api;

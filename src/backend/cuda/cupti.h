@@ -1,6 +1,6 @@
 /* CUPTI, CUDA's library of the cards' counters, as it is found when something is to be counted: loaded, never linked,
  * its functions and structures written down here. Names and fields are those of NVIDIA's "CUPTI Range Profiling API"
- * and "CUPTI Profiler Host API", of CUDA 12.6 and later; cuda_headers_test.c compares them with NVIDIA's headers where
+ * and "CUPTI Profiler Host API", of CUDA 12.6 and later; cuda_cupti_test.c compares them with NVIDIA's headers where
  * those are installed. A structure begins with its size, by which newer libraries know what an older program knows. */
 #ifndef BRAID_BACKEND_CUDA_CUPTI_H
 #define BRAID_BACKEND_CUDA_CUPTI_H

@@ -88,7 +88,9 @@ static braid_status transfer_host(braid_cuda_queue *queue, const braid_task *tas
   void *host = bounce ? bounce : task->host;
   braid_cuda_result code = write ? device->cuda->write_async(card, host, binding->bytes, stream)
                                  : device->cuda->read_async(host, card, binding->bytes, stream);
-  return code ? braid_cuda_fail(code, "enqueueing a transfer") : BRAID_OK;
+  if (!code) return BRAID_OK;
+  braid_cuda_bounce_end(queue, task, false); /* its buffer holds what another transfer left */
+  return braid_cuda_fail(code, "enqueueing a transfer");
 }
 
 static braid_status transfer_within(const braid_cuda_queue *queue, const braid_task *task, braid_cuda_stream stream) {

@@ -247,7 +247,6 @@ void BRAID_ISA_NAME(braid_blocked_sum_plane)(const float *x, int64_t plane, cons
   for (int i = 0; i < kLanes; i++) out[i] = (double)part[0][i] + part[1][i];
 }
 
-/* Of dy and of dy * (x - center). */
 /* Does y = x * a + b, behind a Relu, pass its error on? Not so without `gate`. */
 static inline float passed(float dy, float x, const braid_blocked_gate *gate, int i) {
   return gate && x * gate->a[i] + gate->b[i] <= 0 ? 0 : dy;

@@ -106,13 +106,15 @@ static void NAME(batch_forward)(const void *self, const void *const *inputs, voi
   }
   NAME(combine)(s, NULL, NULL, inputs[0], factor, center, bias, outputs[0]);
   T *y = outputs[0];
-  for (int64_t i = 0; s->relu && i < s->rows * s->channels; i++) y[i] = y[i] < 0 ? 0 : y[i];
+#pragma omp parallel for schedule(static) if (s->relu)
+  for (int64_t i = 0; i < (s->relu ? s->rows * s->channels : 0); i++) y[i] = y[i] < 0 ? 0 : y[i];
 }
 
 /* What of dy counts behind a Relu: where the normalized x, factor * (x - center) + bias, is above 0. */
 static void NAME(mask)(const batch_state *s, const T *dy, const T *x, const T *factor, const T *center, const T *bias,
                        T *masked) {
   NAME(combine)(s, NULL, NULL, x, factor, center, bias, masked);
+#pragma omp parallel for schedule(static)
   for (int64_t i = 0; i < s->rows * s->channels; i++) masked[i] = masked[i] <= 0 ? 0 : dy[i];
 }
 
