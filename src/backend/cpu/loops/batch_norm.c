@@ -42,7 +42,7 @@ static braid_status init(const braid_node_desc *node, batch_state *state, const 
   size_t masked = 0;
   if (!braid_mul_size((size_t)state->channels, vectors * sizeof(double), &state->base.scratch_bytes) ||
       (state->relu && !braid_mul_size((size_t)(state->rows * state->channels),
-                                      x->dtype == BRAID_F64 ? sizeof(double) : sizeof(float), &masked)) ||
+                                      x->dtype == BRAID_F32 ? sizeof(float) : sizeof(double), &masked)) ||
       !braid_add_size(state->base.scratch_bytes, masked, &state->base.scratch_bytes))
     return braid_fail(BRAID_OUT_OF_RANGE, "its workspace overflows");
   return BRAID_OK;
