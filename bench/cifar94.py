@@ -141,7 +141,7 @@ def run_ours(args, seed, folder):
     total, first = found["epochs"][-1]["measured_seconds"], found["measured_first_step_seconds"]
     after_first = steps - per_epoch
     model = os.path.join(out, "model.onnx")
-    return ((total - first) * steps / max(1, steps - 1), ends[-1][0] - ends[0][0],
+    return ((total - first) * steps / max(1, steps - 1), ends[-1][0] - ends[0][0] if after_first > 0 else float("nan"),
             (ends[-1][1] - ends[0][1]) * steps / after_first if after_first > 0 else float("nan"),
             accuracy(args, model, ",views=flip+shift"), accuracy(args, model, ""))
 

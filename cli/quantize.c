@@ -159,6 +159,8 @@ static braid_status open_data(const options *o, samples *s) {
   if (status == BRAID_OK) status = braid_dataset_open(NULL, o->data, "test", &s->test);
   if (status == BRAID_OK && braid_dataset_get_info(s->test).augments)
     status = braid_fail(BRAID_INVALID_ARGUMENT, "--data %s: augment is for training only", o->data);
+  if (status == BRAID_OK && braid_dataset_get_info(s->test).views)
+    status = braid_fail(BRAID_INVALID_ARGUMENT, "--data %s: views is for braid train and braid test", o->data);
   return status;
 }
 

@@ -179,7 +179,8 @@ static braid_status run_trainer(const train_options *o, braid_trainer *trainer) 
                         "; a checkpoint is in %s, --resume --out %s goes on from it",
                         w.last.epoch, w.last.step, o->train.out_directory, o->train.out_directory);
   }
-  if (status != BRAID_CANCELLED && status != BRAID_DEVICE_LOST) tell_results(o); /* of a test that failed too */
+  /* Of a test that failed too, not where files could not be written: what is there may be an earlier epoch's. */
+  if (status != BRAID_CANCELLED && status != BRAID_DEVICE_LOST && status != BRAID_IO) tell_results(o);
   int64_t samples = o->train.batch * o->train.accumulate;
   if ((status == BRAID_OK || status == BRAID_CANCELLED) && o->steering.made)
     cli_steering_print(w.json ? stderr : stdout, o->steering.made, samples);
@@ -238,9 +239,17 @@ static void tell_rate(const train_options *o, const braid_rate_search *search) {
   cli_json_end(&json);
 }
 
+static braid_status check_untested(const train_options *o, const braid_dataset *data) {
+  if (!braid_dataset_get_info(data).views) return BRAID_OK;
+  return braid_fail(BRAID_INVALID_ARGUMENT, "--data %s: views is for testing, and has no effect with %s", o->data,
+                    o->find_rate ? "--find-lr" : "--no-test");
+}
+
 static braid_status find_rate(train_options *o, const braid_graph *model, braid_dataset *data, bool *began) {
   braid_rate_search search;
   cli_progress progress;
+  braid_status checked = check_untested(o, data);
+  if (checked != BRAID_OK) return checked;
   if (!o->train.out_directory) {
     braid_status status = choose_out(o);
     if (status != BRAID_OK) return status;
@@ -254,12 +263,6 @@ static braid_status find_rate(train_options *o, const braid_graph *model, braid_
   if (status == BRAID_OK) tell_rate(o, &search);
   braid_rate_search_deinit(&search);
   return status;
-}
-
-static braid_status check_untested(const train_options *o, const braid_dataset *data) {
-  if (!braid_dataset_get_info(data).views) return BRAID_OK;
-  return braid_fail(BRAID_INVALID_ARGUMENT, "--data %s: views is for testing, and has no effect with --no-test",
-                    o->data);
 }
 
 /* The default is the test split of the training data; npy has none. */

@@ -390,7 +390,9 @@ static void check_effects(struct argp_state *state, const train_options *o) {
       {KEY_MONITOR, !plateau && !t->patience && !t->keep_best, "--monitor",
        "without --best, --patience or --schedule plateau"},
   };
-  if (step && !t->steps && !is_given(o, KEY_STEP_EPOCHS) && t->epochs <= t->step_epochs)
+  if (step && t->steps && !is_given(o, KEY_STEP_EPOCHS))
+    argp_error(state, "--schedule step with --steps: --step-epochs is expected, the epochs between decays");
+  if (step && !is_given(o, KEY_STEP_EPOCHS) && t->epochs <= t->step_epochs)
     argp_error(state,
                "--schedule step lowers the rate every %lld epochs, and there are %lld: --step-epochs is expected",
                (long long)t->step_epochs, (long long)t->epochs);

@@ -49,6 +49,6 @@ double braid_learning_rate(const braid_train_options *options, const braid_recor
 double braid_kept_weight(const braid_train_options *options, int64_t update, int64_t total) {
   if (!options->lookahead_steps) return update == 1 ? 1 : 1 - options->average_decay;
   if (update % options->lookahead_steps != 0) return 0;
-  double begin = options->lookahead_share, done = (double)update / (double)total;
+  double begin = options->lookahead_share, done = update < total ? (double)update / (double)total : 1;
   return begin + (options->lookahead_end - begin) * done * done * done;
 }

@@ -57,20 +57,20 @@ static braid_status check_samples(braid_trainer *trainer, const braid_batch *bat
   return finite ? BRAID_OK : braid_trainer_diagnose(trainer, batch);
 }
 
-/* What an epoch has beyond whole steps is passed over. */
-static braid_status fetch_batch(braid_trainer *trainer) {
+/* What an epoch has beyond whole steps is passed over. Training stops between steps, not between the parts of one. */
+static braid_status fetch_batch(braid_trainer *trainer, bool begins) {
   do BRAID_TRY(braid_loader_next(trainer->loader, &trainer->batch));
   while (trainer->batch.epoch != trainer->epoch);
-  if (trainer->stopping) return braid_fail(BRAID_CANCELLED, "told to stop");
+  if (begins && trainer->stopping) return braid_fail(BRAID_CANCELLED, "told to stop");
   return check_samples(trainer, &trainer->batch);
 }
 
 /* Data that cannot be read end the run; what was trained before is kept. Of several processes the data of one end that
  * of all, and so does one that was told to stop. */
-static braid_status next_batch(braid_trainer *trainer) {
+static braid_status next_batch(braid_trainer *trainer, bool begins) {
   bool told = trainer->fetched;
   trainer->fetched = false;
-  braid_status status = braid_peers_begin_step(trainer, told, told ? BRAID_OK : fetch_batch(trainer));
+  braid_status status = braid_peers_begin_step(trainer, told, told ? BRAID_OK : fetch_batch(trainer, begins));
   if (status == BRAID_OK || status == BRAID_CANCELLED || !trainer->output) return status;
   char detail[1024];
   snprintf(detail, sizeof detail, "%s", braid_error_detail());
@@ -102,7 +102,7 @@ static braid_status run_part(braid_trainer *trainer, int64_t part, double rate) 
   if (trainer->integers && !braid_integer_rate_is_valid(o->optimizer, rate))
     return braid_fail(BRAID_INVALID_ARGUMENT, "in integers a learning rate is a power of two from 2^%d to 2^8, not %g",
                       o->optimizer == BRAID_WAGE ? -8 : -16, rate);
-  BRAID_TRY(next_batch(trainer));
+  BRAID_TRY(next_batch(trainer, part == 0));
   int64_t update = braid_trainer_steps_done(trainer) + 1, total = braid_trainer_total_steps(trainer);
   bool last = part + 1 == o->accumulate;
   braid_step_numbers *numbers = &trainer->room->numbers;
@@ -133,7 +133,7 @@ static braid_status run_part(braid_trainer *trainer, int64_t part, double rate) 
 static braid_status look_ahead(braid_trainer *trainer) {
   if (!trainer->slice.group) return BRAID_OK;
   trainer->fetched = trainer->epoch_step < braid_trainer_epoch_steps(trainer);
-  return braid_peers_end_step(trainer, trainer->fetched ? fetch_batch(trainer) : BRAID_OK);
+  return braid_peers_end_step(trainer, trainer->fetched ? fetch_batch(trainer, true) : BRAID_OK);
 }
 
 braid_status braid_trainer_run_step(braid_trainer *trainer, double rate) {

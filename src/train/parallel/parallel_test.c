@@ -362,10 +362,34 @@ static void test_unreadable(void **state) {
   braid_graph_destroy(model);
 }
 
+/* Told to stop while a step of several batches goes on, all end behind a whole step. */
+static void test_resumed_parts(void **state) {
+  (void)state;
+  braid_graph *model = network();
+  uint64_t bits[2];
+  for (int stops = 0; stops < 2; stops++) {
+    braid_train_options options = options_of(stops ? "parts" : "whole parts");
+    options.batch = 16;
+    options.accumulate = 2;
+    training trained = training_of(model, options);
+    if (stops) {
+      trained.stop_after = 5;
+      run_training(&trained, 2);
+      options.resume = true;
+      trained = training_of(model, options);
+    }
+    run_training(&trained, 2);
+    bits[stops] = expect_trained(&trained, 2);
+  }
+  assert_true(bits[0] == bits[1]);
+  braid_graph_destroy(model);
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_ledgers),    cmocka_unit_test(test_wide_sums),  cmocka_unit_test(test_resumed),
-      cmocka_unit_test(test_floats),     cmocka_unit_test(test_same_means), cmocka_unit_test(test_refused),
-      cmocka_unit_test(test_divergence), cmocka_unit_test(test_not_finite), cmocka_unit_test(test_unreadable)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_ledgers),    cmocka_unit_test(test_wide_sums),
+                                     cmocka_unit_test(test_resumed),    cmocka_unit_test(test_floats),
+                                     cmocka_unit_test(test_same_means), cmocka_unit_test(test_refused),
+                                     cmocka_unit_test(test_divergence), cmocka_unit_test(test_not_finite),
+                                     cmocka_unit_test(test_unreadable), cmocka_unit_test(test_resumed_parts)};
   return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
