@@ -27,6 +27,8 @@ static void test_texts(void **state) {
       {"channels", "-DX=bf16 -DLANES=8 -DMOMENTS -DFINISH -DNEW_MEAN -DSAVED_INVERSE -DAPPLY -DOVER_ALL -DALIGNED"},
       {"channels", "-DX=fp16 -DLANES=8 -DGRADIENT -DFINISH -DTRAINING -DDSCALE -DAPPLY -DPLACE=uchar -DWITH_WINDOW"},
       {"channels", "-DX=float -DLANES=8 -DPLACE=int -DALIGNED"},
+      {"channels", "-DX=bf16 -DPLACE=uchar -DWITH_WINDOW -DTILE_1=2 -DTILE_2=2 -DPAIRS -DALIGNED"},
+      {"channels", "-DX=float -DPLACE=uchar -DTILE_1=3 -DTILE_2=1"},
       {"channels", "-DX=bf16 -DLANES=8 -DGRADIENT -DRELU -DAPPLY -DALIGNED"},
       {"norm", "-DX=bf16 -DMEAN"},
       {"norm", "-DX=fp16 -DGRADIENT -DRELU"},
