@@ -30,6 +30,8 @@ static void test_texts(void **state) {
       {"channels", "-DX=bf16 -DPLACE=uchar -DWITH_WINDOW -DTILE_1=2 -DTILE_2=2 -DPAIRS -DALIGNED"},
       {"channels", "-DX=float -DPLACE=uchar -DTILE_1=3 -DTILE_2=1"},
       {"channels", "-DX=bf16 -DLANES=8 -DGRADIENT -DRELU -DAPPLY -DALIGNED"},
+      {"loss", "-DDIVIDED -DLABEL=int"},
+      {"reduce", "-DMAP(x)=(x) -DFINISH(x)=(x) -DNEUTRAL=0 -DFOLD(a,b)=((a)+(b)) -DSUM"},
       {"norm", "-DX=bf16 -DMEAN"},
       {"norm", "-DX=fp16 -DGRADIENT -DRELU"},
       {"pool", "-DX=fp16 -DPLACE=uchar -DWITH_WINDOW"},
