@@ -220,6 +220,28 @@ KERNEL gradient_last(GLOBAL const X *dy, GLOBAL const X *x, IN(float) mean, IN(f
   index_t i1, index_t i2, index_t o1, index_t o2, index_t n1, index_t n2, index_t s1, index_t s2, index_t d1,          \
       index_t d2, index_t b1, index_t b2
 
+/* Eight places in windows, side by side; one has a byte or an int. */
+#define PUT_PLACES(to, i, x) JOINED(PUT_PLACES_, PLACE)(to, i, x)
+#define PUT_PLACES_int(to, i, x)                                                                                        \
+  for (int k = 0; k < 8; k++) (to)[(i) + k] = (PLACE)x[k];
+#ifdef ALIGNED
+#define PUT_PLACES_uchar(to, i, x)                                                                                      \
+  *(GLOBAL uint2 *)((to) + (i)) = MAKE(uint2)(FOUR_BYTES(x[0], x[1], x[2], x[3]), FOUR_BYTES(x[4], x[5], x[6], x[7]));
+#define FOUR_BYTES(a, b, c, d) ((uint)(a) | (uint)(b) << 8 | (uint)(c) << 16 | (uint)(d) << 24)
+#define GET_BYTES(from, i, out)                                                                                         \
+  {                                                                                                                     \
+    const uint2 bytes_ = *(GLOBAL const uint2 *)((from) + (i));                                                         \
+    for (int k = 0; k < 4; k++) {                                                                                       \
+      out[k] = (int)(bytes_.s0 >> 8 * k & 255);                                                                         \
+      out[k + 4] = (int)(bytes_.s1 >> 8 * k & 255);                                                                     \
+    }                                                                                                                   \
+  }
+#else
+#define PUT_PLACES_uchar(to, i, x) PUT_PLACES_int(to, i, x)
+#define GET_BYTES(from, i, out)                                                                                         \
+  for (int k = 0; k < 8; k++) out[k] = (from)[(i) + k];
+#endif
+
 /* Eight channels of an output. The largest, NaN above any number, and its place in the window. */
 KERNEL max_pool_last(IN(X) x, OUT(X) y, OUT(PLACE) window, SIZES, index_t eights, index_t channels) {
   const index_t at = (index_t)get_global_id(0) * 8, c = at % channels, place = at / channels;
@@ -246,7 +268,7 @@ KERNEL max_pool_last(IN(X) x, OUT(X) y, OUT(PLACE) window, SIZES, index_t eights
     for (int k = 0; k < 8; k++) most[k] = -INFINITY;
   PUT_EIGHT(X, y, at, most)
 #ifdef WITH_WINDOW
-  for (int k = 0; k < 8; k++) window[at + k] = (PLACE)where[k];
+  PUT_PLACES(window, at, where)
 #endif
 }
 
@@ -268,6 +290,44 @@ KERNEL max_pool_grad_last(IN(X) dy, IN(PLACE) window, OUT(X) dx, SIZES, index_t 
     }
   PUT_EIGHT(X, dx, at, sum)
 }
+
+/* Windows of TILE_1 x TILE_2 that cover the input side by side: eight channels of an output go, as they are, to their
+ * places in its window, the rest of which is zero. PAIRS: elements have 16 bits. */
+#ifdef TILE_1
+#ifdef PAIRS
+#define TAKE_EIGHT const uint4 taken = LOAD_WORDS(dy + at);
+#define SPREAD_EIGHT(to, place)                                                                                         \
+  const uint4 spread = MAKE(uint4)(PAIR_AT(taken.s0, 0, place), PAIR_AT(taken.s1, 2, place),                            \
+                                   PAIR_AT(taken.s2, 4, place), PAIR_AT(taken.s3, 6, place));                           \
+  KEEP_WORDS(spread, to);
+#define PAIR_AT(word, k, place)                                                                                         \
+  ((where[k] == (place) ? (word)&0xffffu : 0) | (where[(k) + 1] == (place) ? (word)&0xffff0000u : 0))
+#else
+#define TAKE_EIGHT                                                                                                      \
+  float taken[8];                                                                                                       \
+  GET_EIGHT(X, dy, at, taken)
+#define SPREAD_EIGHT(to, place)                                                                                         \
+  float spread[8];                                                                                                      \
+  for (int k = 0; k < 8; k++) spread[k] = where[k] == (place) ? taken[k] : 0;                                           \
+  PUT_EIGHT(X, to, 0, spread)
+#endif
+
+KERNEL max_pool_grad_tiles(IN(X) dy, IN(uchar) window, OUT(X) dx, index_t o2, index_t eights, index_t channels) {
+  const index_t at = (index_t)get_global_id(0) * 8, c = at % channels, place = at / channels;
+  if (get_global_id(0) >= eights) return;
+  const index_t row = o2 * TILE_2 * channels;
+  OUT(X) to = dx + place / o2 * TILE_1 * row + place % o2 * TILE_2 * channels + c;
+  int where[8];
+  GET_BYTES(window, at, where)
+  TAKE_EIGHT
+#pragma unroll
+  for (int k1 = 0; k1 < TILE_1; k1++)
+#pragma unroll
+    for (int k2 = 0; k2 < TILE_2; k2++) {
+      SPREAD_EIGHT(to + k1 * row + k2 * channels, k1 * TILE_2 + k2)
+    }
+}
+#endif
 #endif
 
 #ifdef OVER_ALL

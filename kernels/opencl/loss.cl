@@ -96,7 +96,8 @@ KERNEL class_loss_grad(IN(float) dloss, IN(float) scores, IN(LABEL) labels, IN(f
 }
 #endif
 
-/* out = the sum of a * scale, divided by that of b if DIVIDED. One group; the order is that of work-items. */
+/* out = the sum of a * scale, divided by that of b if DIVIDED. One group, whose size is any; the order is always
+ * the same. */
 void add_in(float *sum, float *lost, float x) {
   const float next = *sum + x, shared = next - *sum;
   *lost += (*sum - (next - shared)) + (x - shared);
@@ -115,11 +116,15 @@ KERNEL sum_all(IN(float) a, IN(float) b, OUT(float) out, index_t count, float sc
   parts[0][l] = lost == lost ? sum + lost : sum;
   parts[1][l] = other_lost == other_lost ? other + other_lost : other;
   barrier(CLK_LOCAL_MEM_FENCE);
-  if (l > 0) return;
-  for (int k = 1; k < GROUP; k++) {
-    parts[0][0] += parts[0][k];
-    parts[1][0] += parts[1][k];
+  for (int width = GROUP, left; width > 1; width = left) {
+    left = (width + 1) / 2;
+    if (l < width - left) {
+      parts[0][l] += parts[0][l + left];
+      parts[1][l] += parts[1][l + left];
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
   }
+  if (l > 0) return;
 #ifdef DIVIDED
   out[0] = parts[0][0] * scale / parts[1][0];
 #else

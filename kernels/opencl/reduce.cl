@@ -54,6 +54,9 @@ KERNEL fold_items(ARGUMENTS) {
     index_t inner = r % reduced_inner, stop = min(end, r + min((index_t)RUN, reduced_inner - inner));
     IN(float) x = in + PLACE(r);
     float run = NEUTRAL;
+#ifndef FPGA /* which would have 16 units; others load while they wait for loads */
+#pragma unroll 16
+#endif
     for (; r < stop; r++, x += step1) run = FOLD(run, MAP((*x)));
     fold_in(&total, run);
   }

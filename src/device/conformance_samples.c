@@ -339,6 +339,7 @@ static const braid_sample kSamples[] = {
     SWEPT("MaxPool", "n,c,h,w", "kernel_shape=[3,3] pads=[1,1,1,1]"),
     ONE("MaxPool", "n,c,2h,2w", "kernel_shape=[2,3] strides=[1,2] auto_pad=SAME_LOWER"),
     ONE("MaxPool", "n,8c,2h,2w@bfloat16", "kernel_shape=[2,2] strides=[2,2]"),
+    ONE("MaxPool", "n,8c,2h,3w@float32", "kernel_shape=[2,3] strides=[2,3]"),
     ONE("MaxPool", "n,8c,h+2,w+1@float16", "kernel_shape=[3,2] strides=[2,1] pads=[1,1,1,0]"),
     ONE("MaxPool", "n,8c,h+4,w+4@float32", "kernel_shape=[3,3] dilations=[2,1] pads=[1,0,0,1]"),
     SWEPT("AveragePool", "n,c,h,w", "kernel_shape=[3,3] pads=[1,1,1,1]"),

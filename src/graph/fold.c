@@ -2,8 +2,9 @@
  *
  * Nodes are visited in order. A rewrite turns the later node of a pattern into the one for both, in its place, so the
  * order stays topological and its output keeps its name; the earlier node loses its only reader and goes with the
- * compaction at the end. Values that more than one node reads are never folded away, which makes the same rules right
- * for training graphs: there the backward nodes are readers too. */
+ * compaction at the end, or, where two change places, becomes the first of them. Values that more than one node reads
+ * are never folded away, which makes the same rules right for training graphs: there the backward nodes are readers
+ * too. */
 #include <math.h>
 #include <string.h>
 
@@ -213,6 +214,39 @@ static braid_status fold_quantized_view(braid_rewrite *f, braid_node_id id) {
   return braid_rewrite_node(f, id, view->op->name, inputs, view->input_count, braid_rewrite_index(f, view));
 }
 
+/* --- a Relu before a pool ------------------------------------------------------------------------------------------
+ */
+/* Does the Relu that makes `y` stand behind a normalization of the batch, whose gradient takes the Relu's in? */
+static bool is_normalized(const braid_rewrite *f, braid_value_id y) {
+  const braid_value *value = &f->graph->values[y];
+  if (value->kind != BRAID_VALUE_RESULT || value->producer < 0) return false;
+  const braid_node *relu = &f->graph->nodes[value->producer];
+  if (!braid_node_is(relu, "Relu") || f->graph->values[relu->inputs[0]].kind != BRAID_VALUE_RESULT) return false;
+  braid_node_id before = f->graph->values[relu->inputs[0]].producer;
+  return before >= 0 && braid_node_is(&f->graph->nodes[before], "BatchNormalization");
+}
+
+/* ReluGrad(MaxPoolGrad(dy, window), y), where the pool's maxima are of y: an error goes to where a maximum was, so the
+ * Relu has let it through where the maximum is above 0. MaxPoolGrad(ReluGrad(dy, maxima), window) reads and writes
+ * images of the pool's result, which is the smaller. */
+static braid_status pass_pool(braid_rewrite *f, braid_node_id id) {
+  const braid_node *relu = &f->graph->nodes[id];
+  if (!braid_node_is(relu, "ReluGrad")) return BRAID_OK;
+  const braid_node *gradient = braid_rewrite_sole_producer(f, relu->inputs[0]);
+  if (!braid_node_is(gradient, "MaxPoolGrad")) return BRAID_OK;
+  braid_value_id y = relu->inputs[1], error = gradient->outputs[0], window = gradient->inputs[1];
+  const braid_value *places = &f->graph->values[window];
+  if (places->kind != BRAID_VALUE_RESULT || places->producer < 0 || is_normalized(f, y)) return BRAID_OK;
+  const braid_node *pool = &f->graph->nodes[places->producer];
+  if (!braid_node_is(pool, "MaxPool") || pool->inputs[0] != y || pool->outputs[0] < 0) return BRAID_OK;
+  const braid_value_id passed[] = {gradient->inputs[0], pool->outputs[0]};
+  braid_node_id first = braid_rewrite_index(f, gradient);
+  f->uses[y]--, f->uses[pool->outputs[0]]++;
+  BRAID_TRY(braid_rewrite_node(f, id, "MaxPoolGrad", (braid_value_id[]){error, window}, 2, first));
+  BRAID_TRY(braid_rewrite_node(f, first, "ReluGrad", passed, 2, -1));
+  return braid_graph_infer_node(f->graph, first);
+}
+
 /* --- nodes that do nothing -----------------------------------------------------------------------------------------
  */
 static bool is_nothing(const braid_rewrite *f, const braid_node *node) {
@@ -246,7 +280,7 @@ static braid_status bypass_nothings(braid_rewrite *f) {
 /* --- driver --------------------------------------------------------------------------------------------------------
  */
 typedef braid_status rule(braid_rewrite *f, braid_node_id id);
-static rule *const kRules[] = {fold_into_conv, fold_matmul_bias, fold_quantized_view};
+static rule *const kRules[] = {fold_into_conv, fold_matmul_bias, fold_quantized_view, pass_pool};
 
 static braid_status fold_node(braid_rewrite *f, braid_node_id id) {
   for (size_t r = 0; r < sizeof kRules / sizeof *kRules; r++) {

@@ -172,7 +172,8 @@ BRAID_MUST_CHECK braid_status braid_graph_compact(braid_graph *graph);
 BRAID_MUST_CHECK braid_status braid_graph_count_uses(const braid_graph *graph, int32_t *uses /* value_count */);
 
 /* Rewrites for speed, same results, right for every device: folds BatchNormalization and affine ops into the weights of
- * a Conv, bias Adds into Gemm, drops Identity and inference Dropout. Removes what it replaces. What is fused for a
+ * a Conv, bias Adds into Gemm, drops Identity and inference Dropout, takes the gradient of a Relu before a max pool
+ * where the pool's result lies. Removes what it replaces. What is fused for a
  * device is found by fusion.h. */
 BRAID_MUST_CHECK braid_status braid_graph_fold(braid_graph *graph);
 

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-enum { kLanes = 8, kEight = 8, kGroup = 256, kRowsOfSlice = 256, kMostSlices = 256, kGroups = 512 };
+enum { kLanes = 8, kEight = 8, kGroup = 256, kRowsOfSlice = 256, kMostSlices = 256, kGroups = 512, kMostTile = 16 };
 
 /* --- layouts -------------------------------------------------------------------------------------------------------
  */
@@ -219,8 +219,34 @@ void braid_launch_max_pool_last(braid_launch_planner *p, const braid_window *win
   braid_launch_range(p, braid_desc_count(y) / kEight);
 }
 
+/* Do windows of a size that is worth unrolling cover the image side by side? */
+static bool has_tiles(const braid_window *w) {
+  for (int d = 1; d < BRAID_WINDOW_RANK; d++)
+    if (w->begin[d] != 0 || w->stride[d] != w->kernel[d] || w->input[d] != w->output[d] * w->kernel[d] ||
+        (w->dilation[d] != 1 && w->kernel[d] != 1))
+      return false;
+  return braid_window_volume(w) <= kMostTile;
+}
+
+static void add_max_pool_grad_tiles(braid_launch_planner *p, const braid_window *w) {
+  const braid_desc *dy = &p->node->inputs[0].desc;
+  begin_last(p, "max_pool_grad_tiles", place_option(w), dy);
+  braid_launch_option(p, "-DTILE_1=%d -DTILE_2=%d%s", (int)w->kernel[1], (int)w->kernel[2],
+                      braid_dtype_is_half(dy->dtype) ? " -DPAIRS" : "");
+  braid_launch_input(p, 0);
+  braid_launch_input(p, 1);
+  braid_launch_output(p, 0);
+  braid_launch_index(p, w->output[2]);
+  end_elements(p, braid_desc_count(dy), dy->dims[1]);
+  braid_launch_range(p, braid_desc_count(dy) / kEight);
+}
+
 void braid_launch_max_pool_grad_last(braid_launch_planner *p, const braid_window *window) {
   const braid_desc *dx = &p->node->outputs[0].desc;
+  if (has_tiles(window)) {
+    add_max_pool_grad_tiles(p, window);
+    return;
+  }
   begin_last(p, "max_pool_grad_last", place_option(window), dx);
   braid_launch_input(p, 0);
   braid_launch_input(p, 1);

@@ -31,6 +31,12 @@ static void max_pool_layouts(const braid_node_desc *node, braid_layout *inputs, 
   braid_launch_follow_channels(node, inputs, outputs);
 }
 
+/* The error is the smallest of the images: it follows the window, which the pool left as it had its image. */
+static void max_pool_grad_layouts(const braid_node_desc *node, braid_layout *inputs, braid_layout *outputs) {
+  if (inputs[1] == BRAID_LAYOUT_BHWC) inputs[0] = BRAID_LAYOUT_BHWC;
+  braid_launch_follow_channels(node, inputs, outputs);
+}
+
 /* One number for each channel lies in either order; 16 bits are most often for readers that want channels last. */
 static void global_grad_layouts(const braid_node_desc *node, braid_layout *inputs, braid_layout *outputs) {
   if (braid_dtype_is_half(node->inputs[0].desc.dtype)) inputs[0] = BRAID_LAYOUT_BHWC;
@@ -141,7 +147,7 @@ static const braid_launch_kernel kPool = {.plan = pool_plan}, kGlobal = {.plan =
 static const braid_kernel kKernels[] = {
     KERNEL("MaxPool", "max_pool", max_pool_layouts, kPool),
     KERNEL("AveragePool", "average_pool", NULL, kPool),
-    KERNEL("MaxPoolGrad", "max_pool_grad", braid_launch_follow_channels, kPool),
+    KERNEL("MaxPoolGrad", "max_pool_grad", max_pool_grad_layouts, kPool),
     KERNEL("AveragePoolGrad", "average_pool_grad", NULL, kPool),
     KERNEL("GlobalMaxPool", "global_max_pool", NULL, kGlobal),
     KERNEL("GlobalAveragePool", "global_average_pool", braid_launch_follow_channels, kGlobal),
