@@ -368,33 +368,58 @@ KERNEL update(GLOBAL const P *parameter, IN(RAW) gradient, IN(RAW) magnitude, IN
   }
 }
 
+/* Sums of 15 * 2^12 * V, of a decayed parameter below 2^26 and of 16 random bits fit 32 bits. */
+#ifdef P_CHAR
+#define NARROW_DECAY 19
+#else
+#define NARROW_DECAY 11
+#endif
+
+/* q of the contract, by 32 bits for raw ones of 32 and t below them: the sum with r is that of what is above t and of
+ * what is below. */
+int momentum_step(RAW gradient, uint u, int t) {
+#ifndef RAW_LONG
+  if (t <= 0) return clamp(clamp(gradient, -32767, 32767) * (1 << -t), -32767, 32767);
+  if (t < 32) {
+    const int q = (gradient >> t) + (int)((((uint)gradient & ((1u << t) - 1)) + (u >> (32 - t))) >> t);
+    return clamp(q, -32767, 32767);
+  }
+#endif
+  const long g = clamp((long)gradient, -MOST_RAW, MOST_RAW);
+  const long q = t <= 0 ? g * (1L << -t) : (g + (t <= 32 ? (long)u >> (32 - t) : (long)u << (t - 32))) >> t;
+  return (int)clamp(q, -32767L, 32767L);
+}
+
+/* What is loaded is on its way while the key is found. */
 KERNEL momentum(GLOBAL const P *parameter, GLOBAL const short *momentum, IN(RAW) gradient, IN(int) exponent,
                 IN(int) rate, IN(long) step, GLOBAL P *out, GLOBAL short *momentum_out, index_t count, int bits,
                 int place, int decay, int seed_low, int seed_high, int stream) {
   SHARED uint key;
-  FIND_KEY(key, step, 0)
   const index_t first = (index_t)get_global_id(0) * (4 * COUNTERS), there = min(count - first, (index_t)(4 * COUNTERS));
-  if (there <= 0) return;
-  const ulong seed = (ulong)(uint)seed_high << 32 | (uint)seed_low;
-  const int most = (1 << (bits - 1)) - 1, eta = clamp(rate[0], -16, 8), f = 20 - bits;
-  const int t = (int)clamp((long)place - eta - exponent[0], -16L, 62L), decay_shift = 36 - bits - decay + eta;
-  const int right = t <= 32 ? 32 - t : 0, left = t <= 32 ? 0 : t - 32;
-  uint u[4 * COUNTERS];
-  if (t > 0) philox(seed, (uint)step[0], (uint)stream, (ulong)(first / 4), u);
   P p_of[4 * COUNTERS];
   short momentum_of[4 * COUNTERS];
   RAW gradient_of[4 * COUNTERS];
   TAKE_FOURS(P, parameter, p_of)
   TAKE_FOURS(short, momentum, momentum_of)
   TAKE_FOURS(RAW, gradient, gradient_of)
+  FIND_KEY(key, step, 0)
+  if (there <= 0) return;
+  const ulong seed = (ulong)(uint)seed_high << 32 | (uint)seed_low;
+  const int most = (1 << (bits - 1)) - 1, eta = clamp(rate[0], -16, 8), f = 20 - bits;
+  const int t = (int)clamp((long)place - eta - exponent[0], -16L, 62L), decay_shift = 36 - bits - decay + eta;
+  uint u[4 * COUNTERS];
+  if (t > 0) philox(seed, (uint)step[0], (uint)stream, (ulong)(first / 4), u);
   EACH_OF(i, there) {
-    const long g = clamp((long)gradient_of[i], -MOST_RAW, MOST_RAW);
-    const long q = t > 0 ? (g + (((long)u[i] >> right) << left)) >> t : g * (1L << -min(t, 0));
     const uint w = mix_word(key + (uint)(first + i));
     const int p = p_of[i];
-    const long decayed = decay ? (long)p * (1L << max(decay_shift, 0)) >> -min(decay_shift, 0) : 0;
-    const long kept = (15 * 4096 * (long)momentum_of[i] + decayed + (w & 0xffff)) >> 16;
-    const int v = (int)clamp(kept + clamp(q, -32767L, 32767L), -32767L, 32767L);
+    int kept;
+    if (!decay || decay_shift <= NARROW_DECAY) {
+      const int decayed = decay ? p * (1 << max(decay_shift, 0)) >> -min(decay_shift, 0) : 0;
+      kept = (15 * 4096 * momentum_of[i] + decayed + (int)(w & 0xffff)) >> 16;
+    } else {
+      kept = (int)((15 * 4096 * (long)momentum_of[i] + (long)p * (1L << decay_shift) + (w & 0xffff)) >> 16);
+    }
+    const int v = clamp(kept + momentum_step(gradient_of[i], u[i], t), -32767, 32767);
     momentum_of[i] = (short)v;
     p_of[i] = (P)clamp(p - ((v + (int)(w >> 16 & ((1u << f) - 1))) >> f), -most, most);
   }
