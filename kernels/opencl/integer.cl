@@ -83,14 +83,11 @@ KERNEL relu(GLOBAL const char *x, GLOBAL char *y, index_t count) {
   STORE_LANES(char, max(LOAD_LANES(char, x + first), (char_lanes)(0)), y + first);
 }
 
-#ifdef SAMPLES
-/* Four bytes in a word: e where 0 < y < most, else 0. The highest bit of each byte of a sum says whether 7 bits are at
- * least a number. */
-uint pass_four(uint e, uint y, uint most) {
-  const uint low = y & 0x7f7f7f7fu, some = low + 0x7f7f7f7fu, full = low + (128 - most) * 0x01010101u;
-  return e & ((some & ~full & ~y) >> 7 & 0x01010101u) * 255;
-}
+/* e where 0 < y < most, else 0, of all lanes. */
+#define PASS(e, y, most)                                                                                               \
+  CHOOSE(((y) > (char_lanes)(0)) & ((y) < (char_lanes)((char)(most))), e, (char_lanes)(0))
 
+#ifdef SAMPLES
 /* Images in samples: a work-item takes 16 neighbours. */
 KERNEL relu_grad(GLOBAL const char *e, GLOBAL const char *y, GLOBAL char *out, index_t count, int most) {
   const index_t item = get_global_id(0);
@@ -105,8 +102,7 @@ KERNEL relu_grad(GLOBAL const char *e, GLOBAL const char *y, GLOBAL char *out, i
 KERNEL relu_grad(GLOBAL const char *e, GLOBAL const char *y, GLOBAL char *out, index_t count, int most) {
   FIRST
   const char_lanes error = LOAD_LANES(char, e + first), value = LOAD_LANES(char, y + first);
-  const char_lanes passes = (value > (char_lanes)(0)) & (value < (char_lanes)((char)most));
-  STORE_LANES(char, CHOOSE(passes, error, (char_lanes)(0)), out + first);
+  STORE_LANES(char, PASS(error, value, most), out + first);
 }
 #endif
 
@@ -228,26 +224,32 @@ KERNEL magnitude(IN(RAW) raw, OUT(RAW) magnitude, index_t count) {
  * 256 are beyond `most` before they are shifted, too. */
 #ifdef COUNTERS
 #ifdef SAMPLES
-/* Images [channels / 16][place][sample][16]: a work-item takes 16 channels. The key counts in the plain order. */
-KERNEL scale_error(IN(RAW) raw, IN(RAW) magnitude, IN(int) exponent, IN(long) step, OUT(char) e, OUT(int) scaled,
-                   index_t count, int bits, int offset, int seed_low, int seed_high, int stream, int key_first,
-                   index_t batch, index_t channels, index_t positions) {
+/* Images [channels / 16][place][sample][16]: a work-item takes 16 channels, which are on their way while the key is
+ * found. The key counts in the plain order. */
+KERNEL scale_error(IN(RAW) raw, IN(RAW) magnitude, IN(int) exponent, IN(long) step, IN(char) y,
+                   OUT(char) e, OUT(int) scaled, index_t count, int passed, int bits, int offset, int seed_low,
+                   int seed_high, int stream, int key_first, index_t batch, index_t channels, index_t positions) {
   SHARED uint key;
+  const index_t item = get_global_id(0), place = item / batch % positions, first = item / batch / positions * 16;
+  const bool there = item < count / 16;
+  RAW part[16];
+  _Pragma("unroll") for (int w = 0; w < 4; w++) if (there)
+      vstore4(((GLOBAL const INTEGER_JOIN(RAW, 4) *)raw)[item * 4 + w], w, part);
+#ifdef RECTIFIED
+  uint value_of[4];
+  if (there) vstore4(((GLOBAL const uint4 *)y)[item], 0, value_of);
+#endif
   FIND_KEY(key, step, key_first)
   const int width = integer_width((ulong)clamp((long)magnitude[0], 0L, MOST_RAW));
   const int d = width - (bits - 1), most = (1 << (bits - 1)) - 1;
-  const index_t item = get_global_id(0), place = item / batch % positions, first = item / batch / positions * 16;
   if (item == 0) scaled[0] = (int)((long)exponent[0] + offset + d);
-  if (item >= count / 16) return;
+  if (!there) return;
   const uint number = key + ((uint)(item % batch) * (uint)channels + (uint)first) * (uint)positions + (uint)place;
   uint words[4];
   _Pragma("unroll") for (int w = 0; w < 4; w++) {
-    const INTEGER_JOIN(RAW, 4) four = *(GLOBAL const INTEGER_JOIN(RAW, 4) *)(raw + item * 16 + 4 * w);
-    RAW part[4];
-    vstore4(four, 0, part);
     words[w] = 0;
     _Pragma("unroll") for (int i = 0; i < 4; i++) {
-      RAW value = WITHIN_RAW(part[i]);
+      RAW value = WITHIN_RAW(part[4 * w + i]);
       const uint u = mix_word(number + (uint)(4 * w + i) * (uint)positions);
       if (d <= 0) {
         value = clamp(value, (RAW)-256, (RAW)256) * (RAW)(1 << -d);
@@ -260,12 +262,16 @@ KERNEL scale_error(IN(RAW) raw, IN(RAW) magnitude, IN(int) exponent, IN(long) st
       }
       words[w] |= (uint)(uchar)(char)CLIP(value, (RAW)-most, (RAW)most) << 8 * i;
     }
+#ifdef RECTIFIED
+    words[w] = pass_four(words[w], value_of[w], (uint)passed);
+#endif
   }
   vstore4(vload4(0, words), item, (GLOBAL uint *)e);
 }
 #else
-KERNEL scale_error(IN(RAW) raw, IN(RAW) magnitude, IN(int) exponent, IN(long) step, OUT(char) e, OUT(int) scaled,
-                   index_t count, int bits, int offset, int seed_low, int seed_high, int stream, int key_first) {
+KERNEL scale_error(IN(RAW) raw, IN(RAW) magnitude, IN(int) exponent, IN(long) step, IN(char) y, OUT(char) e,
+                   OUT(int) scaled, index_t count, int passed, int bits, int offset, int seed_low, int seed_high,
+                   int stream, int key_first) {
   SHARED uint key;
   FIND_KEY(key, step, key_first)
   const int width = integer_width((ulong)clamp((long)magnitude[0], 0L, MOST_RAW));
@@ -287,7 +293,11 @@ KERNEL scale_error(IN(RAW) raw, IN(RAW) magnitude, IN(int) exponent, IN(long) st
   } else {
     value = clamp(value, (RAW)-256, (RAW)256) * (RAW)(1 << -d);
   }
-  STORE_LANES(char, TO_CHARS(CLIP(value, (RAW)-most, (RAW)most)), e + first);
+  char_lanes error = TO_CHARS(CLIP(value, (RAW)-most, (RAW)most));
+#ifdef RECTIFIED
+  error = PASS(error, LOAD_LANES(char, y + first), passed);
+#endif
+  STORE_LANES(char, error, e + first);
 }
 #endif
 #endif
