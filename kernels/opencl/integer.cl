@@ -83,14 +83,11 @@ KERNEL relu(GLOBAL const char *x, GLOBAL char *y, index_t count) {
   STORE_LANES(char, max(LOAD_LANES(char, x + first), (char_lanes)(0)), y + first);
 }
 
-#ifdef SAMPLES
-/* Four bytes in a word: e where 0 < y < most, else 0. The highest bit of each byte of a sum says whether 7 bits are at
- * least a number. */
-uint pass_four(uint e, uint y, uint most) {
-  const uint low = y & 0x7f7f7f7fu, some = low + 0x7f7f7f7fu, full = low + (128 - most) * 0x01010101u;
-  return e & ((some & ~full & ~y) >> 7 & 0x01010101u) * 255;
-}
+/* e where 0 < y < most, else 0, of all lanes. */
+#define PASS(e, y, most)                                                                                               \
+  CHOOSE(((y) > (char_lanes)(0)) & ((y) < (char_lanes)((char)(most))), e, (char_lanes)(0))
 
+#ifdef SAMPLES
 /* Images in samples: a work-item takes 16 neighbours. */
 KERNEL relu_grad(GLOBAL const char *e, GLOBAL const char *y, GLOBAL char *out, index_t count, int most) {
   const index_t item = get_global_id(0);
@@ -105,8 +102,7 @@ KERNEL relu_grad(GLOBAL const char *e, GLOBAL const char *y, GLOBAL char *out, i
 KERNEL relu_grad(GLOBAL const char *e, GLOBAL const char *y, GLOBAL char *out, index_t count, int most) {
   FIRST
   const char_lanes error = LOAD_LANES(char, e + first), value = LOAD_LANES(char, y + first);
-  const char_lanes passes = (value > (char_lanes)(0)) & (value < (char_lanes)((char)most));
-  STORE_LANES(char, CHOOSE(passes, error, (char_lanes)(0)), out + first);
+  STORE_LANES(char, PASS(error, value, most), out + first);
 }
 #endif
 
@@ -228,26 +224,32 @@ KERNEL magnitude(IN(RAW) raw, OUT(RAW) magnitude, index_t count) {
  * 256 are beyond `most` before they are shifted, too. */
 #ifdef COUNTERS
 #ifdef SAMPLES
-/* Images [channels / 16][place][sample][16]: a work-item takes 16 channels. The key counts in the plain order. */
-KERNEL scale_error(IN(RAW) raw, IN(RAW) magnitude, IN(int) exponent, IN(long) step, OUT(char) e, OUT(int) scaled,
-                   index_t count, int bits, int offset, int seed_low, int seed_high, int stream, int key_first,
-                   index_t batch, index_t channels, index_t positions) {
+/* Images [channels / 16][place][sample][16]: a work-item takes 16 channels, which are on their way while the key is
+ * found. The key counts in the plain order. */
+KERNEL scale_error(IN(RAW) raw, IN(RAW) magnitude, IN(int) exponent, IN(long) step, IN(char) y,
+                   OUT(char) e, OUT(int) scaled, index_t count, int passed, int bits, int offset, int seed_low,
+                   int seed_high, int stream, int key_first, index_t batch, index_t channels, index_t positions) {
   SHARED uint key;
+  const index_t item = get_global_id(0), place = item / batch % positions, first = item / batch / positions * 16;
+  const bool there = item < count / 16;
+  RAW part[16];
+  _Pragma("unroll") for (int w = 0; w < 4; w++) if (there)
+      vstore4(((GLOBAL const INTEGER_JOIN(RAW, 4) *)raw)[item * 4 + w], w, part);
+#ifdef RECTIFIED
+  uint value_of[4];
+  if (there) vstore4(((GLOBAL const uint4 *)y)[item], 0, value_of);
+#endif
   FIND_KEY(key, step, key_first)
   const int width = integer_width((ulong)clamp((long)magnitude[0], 0L, MOST_RAW));
   const int d = width - (bits - 1), most = (1 << (bits - 1)) - 1;
-  const index_t item = get_global_id(0), place = item / batch % positions, first = item / batch / positions * 16;
   if (item == 0) scaled[0] = (int)((long)exponent[0] + offset + d);
-  if (item >= count / 16) return;
+  if (!there) return;
   const uint number = key + ((uint)(item % batch) * (uint)channels + (uint)first) * (uint)positions + (uint)place;
   uint words[4];
   _Pragma("unroll") for (int w = 0; w < 4; w++) {
-    const INTEGER_JOIN(RAW, 4) four = *(GLOBAL const INTEGER_JOIN(RAW, 4) *)(raw + item * 16 + 4 * w);
-    RAW part[4];
-    vstore4(four, 0, part);
     words[w] = 0;
     _Pragma("unroll") for (int i = 0; i < 4; i++) {
-      RAW value = WITHIN_RAW(part[i]);
+      RAW value = WITHIN_RAW(part[4 * w + i]);
       const uint u = mix_word(number + (uint)(4 * w + i) * (uint)positions);
       if (d <= 0) {
         value = clamp(value, (RAW)-256, (RAW)256) * (RAW)(1 << -d);
@@ -260,12 +262,16 @@ KERNEL scale_error(IN(RAW) raw, IN(RAW) magnitude, IN(int) exponent, IN(long) st
       }
       words[w] |= (uint)(uchar)(char)CLIP(value, (RAW)-most, (RAW)most) << 8 * i;
     }
+#ifdef RECTIFIED
+    words[w] = pass_four(words[w], value_of[w], (uint)passed);
+#endif
   }
   vstore4(vload4(0, words), item, (GLOBAL uint *)e);
 }
 #else
-KERNEL scale_error(IN(RAW) raw, IN(RAW) magnitude, IN(int) exponent, IN(long) step, OUT(char) e, OUT(int) scaled,
-                   index_t count, int bits, int offset, int seed_low, int seed_high, int stream, int key_first) {
+KERNEL scale_error(IN(RAW) raw, IN(RAW) magnitude, IN(int) exponent, IN(long) step, IN(char) y, OUT(char) e,
+                   OUT(int) scaled, index_t count, int passed, int bits, int offset, int seed_low, int seed_high,
+                   int stream, int key_first) {
   SHARED uint key;
   FIND_KEY(key, step, key_first)
   const int width = integer_width((ulong)clamp((long)magnitude[0], 0L, MOST_RAW));
@@ -287,7 +293,11 @@ KERNEL scale_error(IN(RAW) raw, IN(RAW) magnitude, IN(int) exponent, IN(long) st
   } else {
     value = clamp(value, (RAW)-256, (RAW)256) * (RAW)(1 << -d);
   }
-  STORE_LANES(char, TO_CHARS(CLIP(value, (RAW)-most, (RAW)most)), e + first);
+  char_lanes error = TO_CHARS(CLIP(value, (RAW)-most, (RAW)most));
+#ifdef RECTIFIED
+  error = PASS(error, LOAD_LANES(char, y + first), passed);
+#endif
+  STORE_LANES(char, error, e + first);
 }
 #endif
 #endif
@@ -368,33 +378,58 @@ KERNEL update(GLOBAL const P *parameter, IN(RAW) gradient, IN(RAW) magnitude, IN
   }
 }
 
+/* Sums of 15 * 2^12 * V, of a decayed parameter below 2^26 and of 16 random bits fit 32 bits. */
+#ifdef P_CHAR
+#define NARROW_DECAY 19
+#else
+#define NARROW_DECAY 11
+#endif
+
+/* q of the contract, by 32 bits for raw ones of 32 and t below them: the sum with r is that of what is above t and of
+ * what is below. */
+int momentum_step(RAW gradient, uint u, int t) {
+#ifndef RAW_LONG
+  if (t <= 0) return clamp(clamp(gradient, -32767, 32767) * (1 << -t), -32767, 32767);
+  if (t < 32) {
+    const int q = (gradient >> t) + (int)((((uint)gradient & ((1u << t) - 1)) + (u >> (32 - t))) >> t);
+    return clamp(q, -32767, 32767);
+  }
+#endif
+  const long g = clamp((long)gradient, -MOST_RAW, MOST_RAW);
+  const long q = t <= 0 ? g * (1L << -t) : (g + (t <= 32 ? (long)u >> (32 - t) : (long)u << (t - 32))) >> t;
+  return (int)clamp(q, -32767L, 32767L);
+}
+
+/* What is loaded is on its way while the key is found. */
 KERNEL momentum(GLOBAL const P *parameter, GLOBAL const short *momentum, IN(RAW) gradient, IN(int) exponent,
                 IN(int) rate, IN(long) step, GLOBAL P *out, GLOBAL short *momentum_out, index_t count, int bits,
                 int place, int decay, int seed_low, int seed_high, int stream) {
   SHARED uint key;
-  FIND_KEY(key, step, 0)
   const index_t first = (index_t)get_global_id(0) * (4 * COUNTERS), there = min(count - first, (index_t)(4 * COUNTERS));
-  if (there <= 0) return;
-  const ulong seed = (ulong)(uint)seed_high << 32 | (uint)seed_low;
-  const int most = (1 << (bits - 1)) - 1, eta = clamp(rate[0], -16, 8), f = 20 - bits;
-  const int t = (int)clamp((long)place - eta - exponent[0], -16L, 62L), decay_shift = 36 - bits - decay + eta;
-  const int right = t <= 32 ? 32 - t : 0, left = t <= 32 ? 0 : t - 32;
-  uint u[4 * COUNTERS];
-  if (t > 0) philox(seed, (uint)step[0], (uint)stream, (ulong)(first / 4), u);
   P p_of[4 * COUNTERS];
   short momentum_of[4 * COUNTERS];
   RAW gradient_of[4 * COUNTERS];
   TAKE_FOURS(P, parameter, p_of)
   TAKE_FOURS(short, momentum, momentum_of)
   TAKE_FOURS(RAW, gradient, gradient_of)
+  FIND_KEY(key, step, 0)
+  if (there <= 0) return;
+  const ulong seed = (ulong)(uint)seed_high << 32 | (uint)seed_low;
+  const int most = (1 << (bits - 1)) - 1, eta = clamp(rate[0], -16, 8), f = 20 - bits;
+  const int t = (int)clamp((long)place - eta - exponent[0], -16L, 62L), decay_shift = 36 - bits - decay + eta;
+  uint u[4 * COUNTERS];
+  if (t > 0) philox(seed, (uint)step[0], (uint)stream, (ulong)(first / 4), u);
   EACH_OF(i, there) {
-    const long g = clamp((long)gradient_of[i], -MOST_RAW, MOST_RAW);
-    const long q = t > 0 ? (g + (((long)u[i] >> right) << left)) >> t : g * (1L << -min(t, 0));
     const uint w = mix_word(key + (uint)(first + i));
     const int p = p_of[i];
-    const long decayed = decay ? (long)p * (1L << max(decay_shift, 0)) >> -min(decay_shift, 0) : 0;
-    const long kept = (15 * 4096 * (long)momentum_of[i] + decayed + (w & 0xffff)) >> 16;
-    const int v = (int)clamp(kept + clamp(q, -32767L, 32767L), -32767L, 32767L);
+    int kept;
+    if (!decay || decay_shift <= NARROW_DECAY) {
+      const int decayed = decay ? p * (1 << max(decay_shift, 0)) >> -min(decay_shift, 0) : 0;
+      kept = (15 * 4096 * momentum_of[i] + decayed + (int)(w & 0xffff)) >> 16;
+    } else {
+      kept = (int)((15 * 4096 * (long)momentum_of[i] + (long)p * (1L << decay_shift) + (w & 0xffff)) >> 16);
+    }
+    const int v = clamp(kept + momentum_step(gradient_of[i], u[i], t), -32767, 32767);
     momentum_of[i] = (short)v;
     p_of[i] = (P)clamp(p - ((v + (int)(w >> 16 & ((1u << f) - 1))) >> f), -most, most);
   }

@@ -90,8 +90,9 @@ KERNEL average_pool(IN(char) x, OUT(char) y, index_t planes, index_t h, index_t 
 }
 
 #ifdef RESULT
-KERNEL pool_grad(IN(char) e, IN(uchar) index, OUT(RESULT) out, OUT(int) magnitude, index_t planes, index_t h, index_t w,
-                 index_t oh, index_t ow, index_t b1, index_t b2, index_t line) {
+/* y: result of a rectifier behind it, which passes errors below `passed`. */
+KERNEL pool_grad(IN(char) e, IN(uchar) index, IN(char) y, OUT(RESULT) out, OUT(int) magnitude, int passed,
+                 index_t planes, index_t h, index_t w, index_t oh, index_t ow, index_t b1, index_t b2, index_t line) {
 #ifdef WITH_MAGNITUDE
   SHARED uint parts_of_group[GROUP];
 #endif
@@ -115,6 +116,10 @@ KERNEL pool_grad(IN(char) e, IN(uchar) index, OUT(RESULT) out, OUT(int) magnitud
 #ifdef RESULT_CHAR
     uint values[4] = {0, 0, 0, 0};
     EACH_BYTE values[i / 4] |= (uint)(uchar)sum[i] << 8 * (i % 4);
+#ifdef RECTIFIED
+    TAKE_APART(((GLOBAL const uint4 *)y)[item], rectified)
+    _Pragma("unroll") for (int i = 0; i < 4; i++) values[i] = pass_four(values[i], rectified[i], (uint)passed);
+#endif
     vstore4(vload4(0, values), item, (GLOBAL uint *)out);
 #else
     for (int i = 0; i < 4; i++) vstore4(vload4(i, sum), item * 4 + i, out);
@@ -242,8 +247,8 @@ KERNEL average_pool(IN(char) x, OUT(char) y, index_t planes, index_t h, index_t 
 
 #ifdef RESULT
 /* Gathered: a line of inputs from the lines of outputs whose windows hold it. */
-KERNEL pool_grad(IN(char) e, IN(uchar) index, OUT(RESULT) out, OUT(int) magnitude, index_t planes, index_t h, index_t w,
-                 index_t oh, index_t ow, index_t b1, index_t b2) {
+KERNEL pool_grad(IN(char) e, IN(uchar) index, IN(char) y, OUT(RESULT) out, OUT(int) magnitude, int passed,
+                 index_t planes, index_t h, index_t w, index_t oh, index_t ow, index_t b1, index_t b2) {
 #ifdef WITH_MAGNITUDE
   SHARED uint parts[GROUP];
 #endif
@@ -274,6 +279,10 @@ KERNEL pool_grad(IN(char) e, IN(uchar) index, OUT(RESULT) out, OUT(int) magnitud
   uint bits = 0;
   if (plane < planes)
     for (int l = 0; l < there; l++) {
+#ifdef RECTIFIED
+      const char value = y[(plane * h + line) * w + first + l];
+      if (value <= 0 || value >= passed) sum[l] = 0;
+#endif
       out[(plane * h + line) * w + first + l] = (RESULT)sum[l];
       bits |= abs(sum[l]);
     }

@@ -282,6 +282,39 @@ static braid_status find_norm_gradient(finder *f, braid_node_id id) {
   return braid_fusion_add(f, &set);
 }
 
+/* --- errors of training in integers -------------------------------------------------------------------------------
+ * The gradient of a rectifier behind what makes the error: where it is rounded, or goes back through windows that do
+ * not overlap. The rectifier's bits become an attribute beside those of the first. */
+static braid_status find_integer_error(finder *f, braid_node_id id) {
+  const braid_rewrite *r = &f->rewrite;
+  const braid_node *node = &r->graph->nodes[id];
+  if (!braid_node_is(node, "IntegerReluGrad")) return BRAID_OK;
+  const braid_value *value = &r->graph->values[node->inputs[0]];
+  if (value->kind != BRAID_VALUE_RESULT || value->producer < 0 || r->uses[node->inputs[0]] != 1) return BRAID_OK;
+  const braid_node *error = &r->graph->nodes[value->producer];
+  bool scale = braid_node_is(error, "IntegerScaleError"), pool = braid_node_is(error, "IntegerMaxPoolGrad");
+  if ((!scale && !pool) || error->outputs[0] != node->inputs[0]) return BRAID_OK;
+  if (is_read_between(r->graph, value->producer, id)) return BRAID_OK;
+  braid_fusion set = {.nodes = {value->producer, id},
+                      .node_count = 2,
+                      .op = scale ? "IntegerScaleErrorRelu" : "IntegerMaxPoolGradRelu",
+                      .input_count = error->input_count + 1,
+                      .outputs = {node->outputs[0]},
+                      .output_count = scale ? 2 : 1,
+                      .source = value->producer};
+  memcpy(set.inputs, error->inputs, error->input_count * sizeof *error->inputs);
+  set.inputs[error->input_count] = node->inputs[1];
+  if (scale) set.outputs[1] = error->outputs[1];
+  size_t count = error->attrs.count;
+  braid_attr *items = braid_arena_alloc(f->arena, (count + 1) * sizeof *items);
+  if (!items) return BRAID_NO_MEMORY;
+  if (count) memcpy(items, error->attrs.items, count * sizeof *items);
+  items[count] = (braid_attr){
+      .name = scale ? "relu_bits" : "bits", .kind = BRAID_ATTR_INT, .i = braid_attr_int(&node->attrs, "bits", 8)};
+  set.attrs = (braid_attrs){.items = items, .count = count + 1};
+  return braid_fusion_add(f, &set);
+}
+
 /* --- Gelu ----------------------------------------------------------------------------------------------------------
  * x * 0.5 * (1 + erf(x / sqrt(2))), its three factors in any order, as exporters write it below opset 20. */
 static bool gelu_is_number(const braid_rewrite *r, braid_value_id id, double number) {
@@ -372,6 +405,7 @@ static braid_status find_at(finder *f, braid_node_id id) {
   BRAID_TRY(find_sum(f, id));
   BRAID_TRY(find_norm(f, id));
   BRAID_TRY(find_norm_gradient(f, id));
+  BRAID_TRY(find_integer_error(f, id));
   BRAID_TRY(find_swish(f, id));
   BRAID_TRY(find_gelu(f, id));
   return braid_fusion_find_quantized(f, id);

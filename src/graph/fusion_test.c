@@ -25,12 +25,16 @@ static braid_value_id number(braid_graph *graph, double value, int rank) {
   return id;
 }
 
-static braid_value_id input(braid_graph *graph, int rank, const int64_t *dims) {
+static braid_value_id input_of(braid_graph *graph, braid_dtype dtype, int rank, const int64_t *dims) {
   braid_desc desc;
   braid_value_id id;
-  OK(braid_desc_init(&desc, BRAID_F32, rank, dims));
+  OK(braid_desc_init(&desc, dtype, rank, dims));
   OK(braid_graph_add_input(graph, NULL, &desc, &id));
   return id;
+}
+
+static braid_value_id input(braid_graph *graph, int rank, const int64_t *dims) {
+  return input_of(graph, BRAID_F32, rank, dims);
 }
 
 static braid_value_id add(braid_graph *graph, const char *op, braid_value_id a, braid_value_id b) {
@@ -198,9 +202,36 @@ static void test_norm(void **state) {
   }
 }
 
+/* The gradient of a rectifier behind what rounds or routes an error: not where another reads what is between. */
+static void test_integer_errors(void **state) {
+  (void)state;
+  static const char *const kExpected[] = {"IntegerScaleErrorRelu:2", "", "IntegerMaxPoolGradRelu:2", ""};
+  for (int i = 0; i < 4; i++) {
+    braid_graph *graph;
+    braid_node_id node;
+    braid_value_id from[4], errors[2], y;
+    OK(braid_graph_create(NULL, "errors", &graph));
+    const int64_t image[] = {2, 3, 4, 4}, pooled[] = {2, 3, 2, 2}, size[] = {4, 4}, two[] = {2, 2};
+    const braid_dtype kTypes[2][4] = {{BRAID_I32, BRAID_I32, BRAID_I32, BRAID_I64}, {BRAID_I8, BRAID_U8}};
+    for (int k = 0; k < (i < 2 ? 4 : 2); k++)
+      from[k] = input_of(graph, kTypes[i / 2][k], i < 2 && k ? 0 : 4, i < 2 ? image : pooled);
+    OK(braid_graph_add_node(graph, i < 2 ? "IntegerScaleError" : "IntegerMaxPoolGrad", NULL, from, i < 2 ? 4 : 2,
+                            errors, i < 2 ? 2 : 1, &node));
+    if (i < 2) OK(braid_graph_set_int(graph, node, "bits", 8));
+    if (i >= 2) OK(braid_graph_set_ints(graph, node, "kernel_shape", two, 2));
+    if (i >= 2) OK(braid_graph_set_ints(graph, node, "strides", two, 2));
+    if (i >= 2) OK(braid_graph_set_ints(graph, node, "input_shape", size, 2));
+    braid_value_id both[] = {errors[0], input_of(graph, BRAID_I8, 4, image)};
+    OK(braid_graph_add_node(graph, "IntegerReluGrad", NULL, both, 2, &y, 1, &node));
+    OK(braid_graph_set_int(graph, node, "bits", 4));
+    if (i % 2) OK(braid_graph_add_output(graph, errors[0]));
+    assert_string_equal(sets_of(graph, y), kExpected[i]);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_gelu), cmocka_unit_test(test_no_gelu),
-                                     cmocka_unit_test(test_sum), cmocka_unit_test(test_product),
-                                     cmocka_unit_test(test_norm)};
+                                     cmocka_unit_test(test_sum),  cmocka_unit_test(test_product),
+                                     cmocka_unit_test(test_norm), cmocka_unit_test(test_integer_errors)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

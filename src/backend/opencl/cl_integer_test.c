@@ -413,20 +413,33 @@ static void test_dense(void **state) {
 /* Images whose channels fill blocks of 16 and that do not: kernels that take them in samples run in both orders. */
 static void test_images(void **state) {
   (void)state;
-  static const char *const kOps[] = {"IntegerReluGrad", "IntegerAdd", "IntegerErrorSum", "IntegerScaleError"};
+  static const char *const kOps[] = {"IntegerReluGrad", "IntegerAdd", "IntegerErrorSum", "IntegerScaleError",
+                                     "IntegerScaleErrorRelu"};
   for (int round = 0; round < 3; round++)
     for (size_t i = 0; i < sizeof kOps / sizeof *kOps; i++) {
       int64_t dims[4] = {check_draw(1, 5), round ? check_draw(1, 40) : 32, check_draw(1, 5), check_draw(1, 5)};
       int rank = round == 2 ? 2 : 4;
       check c;
       check_begin(&c);
-      braid_value_id a = draw_tensor(&c, i == 3 ? BRAID_I32 : BRAID_I8, i == 3 ? kRaw : kByte, rank, dims);
+      braid_value_id a = draw_tensor(&c, i > 2 ? BRAID_I32 : BRAID_I8, i > 2 ? kRaw : kByte, rank, dims);
       braid_value_id b = i < 3 ? draw_tensor(&c, BRAID_I8, kByte, rank, dims) : draw_number(&c, BRAID_I32, 2147483647);
       braid_value_id exponent = draw_number(&c, BRAID_I32, -3), other = draw_number(&c, BRAID_I32, -5);
       braid_value_id step = draw_number(&c, BRAID_I64, 77);
-      const braid_value_id two[] = {a, b}, sums[] = {a, exponent, b, other}, scaled[] = {a, b, exponent, step};
-      check_node_of(&c, kOps[i], i < 2 ? two : i == 2 ? sums : scaled, i < 2 ? 2 : 4, i < 2 ? 1 : i == 2 ? 3 : 2, 7);
+      braid_value_id y = i == 4 ? draw_tensor(&c, BRAID_I8, kByte, rank, dims) : -1;
+      const braid_value_id two[] = {a, b}, sums[] = {a, exponent, b, other}, scaled[] = {a, b, exponent, step, y};
+      check_node_of(&c, kOps[i],
+                    i < 2    ? two
+                    : i == 2 ? sums
+                             : scaled,
+                    i < 2   ? 2
+                    : i < 4 ? 4
+                            : 5,
+                    i < 2    ? 1
+                    : i == 2 ? 3
+                             : 2,
+                    7);
       if (i != 2) set_number(&c, "bits", 7);
+      if (i == 4) set_number(&c, "relu_bits", 6);
       check_end(&c, 0);
     }
 }

@@ -2,6 +2,9 @@
  * placed by the training graph (train/integer), not by braid_graph_gradients: what flows back is not a derivative but
  * an error with an exponent. */
 #include "graph/integer.h"
+
+#include <string.h>
+
 #include "base/try.h"
 #include "graph/graph.h"
 
@@ -98,6 +101,7 @@ static braid_status infer_error_sum(const braid_infer *infer) {
   return give_one(infer, 2, BRAID_I32);
 }
 
+/* IntegerScaleError, with y of the rectifier behind it IntegerScaleErrorRelu. */
 static braid_status infer_scale_error(const braid_infer *infer) {
   BRAID_TRY(check_type(infer, 0, BRAID_I32, BRAID_I64));
   BRAID_TRY(check_one(infer, 1, braid_infer_input(infer, 0)->dtype));
@@ -105,6 +109,11 @@ static braid_status infer_scale_error(const braid_infer *infer) {
   BRAID_TRY(check_one(infer, 3, BRAID_I64));
   BRAID_TRY(check_range(infer, "bits", 2, 8));
   BRAID_TRY(check_range(infer, "first", 0, INT64_MAX));
+  if (braid_infer_inputs(infer) > 4) {
+    BRAID_TRY(check_type(infer, 4, BRAID_I8, BRAID_I8));
+    BRAID_TRY(check_like(infer, 4, 0));
+    BRAID_TRY(check_range(infer, "relu_bits", 2, 8));
+  }
   BRAID_TRY(give_like(infer, 0, BRAID_I8, 0));
   return give_one(infer, 1, BRAID_I32);
 }
@@ -226,6 +235,18 @@ static braid_status infer_average_pool(const braid_infer *infer) {
   return give_windows(infer, 0, BRAID_I8, x->rank, x->dims[0], x->dims[1], window.output);
 }
 
+/* y of the rectifier behind IntegerMaxPoolGradRelu, over the image. */
+static braid_status check_rectified(const braid_infer *infer, const braid_window *window) {
+  BRAID_TRY(check_type(infer, 2, BRAID_I8, BRAID_I8));
+  BRAID_TRY(check_range(infer, "bits", 2, 8));
+  const braid_desc *e = braid_infer_input(infer, 0), *y = braid_infer_input(infer, 2);
+  const int64_t dims[] = {e->dims[0], e->dims[1], window->input[1], window->input[2]};
+  if (y->rank != 4 || memcmp(y->dims, dims, sizeof dims) != 0)
+    return braid_infer_fail(infer, "input 2 is not of the image's shape");
+  if (braid_integer_overlaps(window)) return braid_infer_fail(infer, "windows overlap: their errors are raw");
+  return BRAID_OK;
+}
+
 static braid_status infer_pool_grad(const braid_infer *infer) {
   braid_window window;
   BRAID_TRY(check_type(infer, 0, BRAID_I8, BRAID_I8));
@@ -238,6 +259,7 @@ static braid_status infer_pool_grad(const braid_infer *infer) {
   BRAID_TRY(integer_prefixed(infer, braid_geometry_pool_grad(&infer->node->attrs, e, &window)));
   if (braid_window_volume(&window) > BRAID_INTEGER_PRODUCTS)
     return braid_infer_fail(infer, "windows of more than %d positions", BRAID_INTEGER_PRODUCTS);
+  if (braid_infer_inputs(infer) > 2) BRAID_TRY(check_rectified(infer, &window));
   bool raw = braid_integer_overlaps(&window);
   if (!raw && infer->node->output_count > 1 && infer->node->outputs[1] >= 0)
     return braid_infer_fail(infer, "windows that do not overlap have no magnitude");
@@ -389,11 +411,13 @@ static const braid_op kOps[] = {
     {"IntegerMagnitude", 1, 1, 1, 1, 0, infer_magnitude, NULL, NULL},
     {"IntegerMaxPool", 1, 1, 1, 2, 0, infer_max_pool, NULL, NULL},
     {"IntegerMaxPoolGrad", 2, 2, 1, 2, 0, infer_pool_grad, NULL, NULL},
+    {"IntegerMaxPoolGradRelu", 3, 3, 1, 1, 0, infer_pool_grad, NULL, NULL}, /* made by fusion alone */
     {"IntegerMomentum", 6, 6, 2, 2, 0, infer_momentum, NULL, NULL},
     {"IntegerQuantize", 1, 1, 1, 1, 0, infer_quantize, NULL, NULL},
     {"IntegerRelu", 1, 1, 1, 1, BRAID_OP_ELEMENTWISE, infer_relu, NULL, NULL},
     {"IntegerReluGrad", 2, 2, 1, 1, BRAID_OP_ELEMENTWISE, infer_two, NULL, NULL},
     {"IntegerScaleError", 4, 4, 2, 2, 0, infer_scale_error, NULL, NULL},
+    {"IntegerScaleErrorRelu", 5, 5, 2, 2, 0, infer_scale_error, NULL, NULL}, /* made by fusion alone */
     {"IntegerSquaredError", 2, 2, 1, 3, 0, infer_squared_error, NULL, NULL},
     {"IntegerUpdate", 5, 5, 1, 1, 0, infer_update, NULL, NULL},
 };

@@ -160,12 +160,13 @@ static braid_status plan_scale_error(const braid_launch_traits *traits, const br
   braid_launch_plan_begin(&p, traits, node, recipe);
   const braid_desc *raw = &node->inputs[0].desc;
   integer_begin(&p, "scale_error");
-  braid_launch_option(&p, "-DCOUNTERS=1");
+  braid_launch_option(&p, "-DCOUNTERS=1%s", node->input_count > 4 ? " -DRECTIFIED" : "");
   braid_launch_add_raw(&p, raw->dtype);
   if (braid_launch_is_samples(node)) braid_launch_option(&p, "-DSAMPLES");
-  add_inputs(&p);
+  for (size_t i = 0; i < 5; i++) braid_launch_input(&p, i);
   add_outputs(&p, 2);
   braid_launch_index(&p, count_of(node));
+  braid_launch_int(&p, node->input_count > 4 ? braid_integer_max(attr_of(node, "relu_bits")) : 0);
   braid_launch_int(&p, attr_of(node, "bits"));
   braid_launch_int(&p, (int32_t)attr_of(node, "offset")); /* exponents wrap at 32 bits */
   add_random(&p);
@@ -317,6 +318,10 @@ static const braid_kernel kKernels[] = {
      .implementation = &kReluGrad},
     {.op = "IntegerScaleError",
      .name = "integer_scale_error",
+     .layouts = braid_launch_samples_layouts,
+     .implementation = &kScaleError},
+    {.op = "IntegerScaleErrorRelu",
+     .name = "integer_scale_error_relu",
      .layouts = braid_launch_samples_layouts,
      .implementation = &kScaleError},
     {.op = "IntegerSquaredError", .name = "integer_squared_error", .implementation = &kSquaredError},

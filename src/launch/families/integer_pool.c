@@ -92,6 +92,7 @@ static braid_status plan_pool_grad(const braid_launch_traits *traits, const brai
   braid_status status = braid_geometry_pool_grad(node->attrs, &node->inputs[0].desc, &w);
   if (status != BRAID_OK) return status;
   bool raw = node->outputs[0].desc.dtype != BRAID_I8, magnitude = braid_launch_has_output(node, 1);
+  bool rectified = node->input_count > 2;
   /* a row of the image is in one window at most, by its place: not so below a single, taller window */
   bool pairs = !raw && w.dilation[1] == 1 && w.kernel[1] <= w.stride[1] && by_pairs(traits, node, &w);
   int64_t lanes = pairs ? kPairs : lanes_for(traits, w.input[2]), planes = count_planes(node);
@@ -99,19 +100,29 @@ static braid_status plan_pool_grad(const braid_launch_traits *traits, const brai
   if (magnitude) braid_launch_add_clear(&p, 1);
   pool_begin(&p, pairs ? "max_pool_pairs_grad" : "pool_grad", &w, lanes);
   add_order(&p, pairs);
-  braid_launch_option(&p, "-DRESULT=%s%s%s%s", braid_launch_type(node->outputs[0].desc.dtype),
+  braid_launch_option(&p, "-DRESULT=%s%s%s%s%s", braid_launch_type(node->outputs[0].desc.dtype),
                       raw ? "" : " -DRESULT_CHAR", is_max(node) ? " -DWITH_INDEX" : "",
-                      magnitude ? " -DWITH_MAGNITUDE" : "");
+                      magnitude ? " -DWITH_MAGNITUDE" : "", rectified ? " -DRECTIFIED" : "");
   braid_launch_input(&p, 0);
   braid_launch_input(&p, 1);
+  if (!pairs) braid_launch_input(&p, 2);
   braid_launch_output(&p, 0);
   braid_launch_output(&p, 1);
+  if (!pairs) braid_launch_int(&p, braid_integer_max(braid_attr_int(node->attrs, "bits", 8)));
   add_sizes(&p, &w, planes);
   add_work(&p, planes, w.input, pairs, lanes);
   return braid_launch_plan_end(&p);
 }
 
-static const braid_launch_kernel kPool = {.plan = plan_pool}, kPoolGrad = {.plan = plan_pool_grad};
+static bool match_rectified(const braid_launch_traits *traits, const braid_node_desc *node, char *why,
+                            size_t why_bytes) {
+  (void)node;
+  return !traits->cpu ||
+         braid_launch_refuse(why, why_bytes, "a CPU's vectors take pairs of columns before it rectifies");
+}
+
+static const braid_launch_kernel kPool = {.plan = plan_pool}, kPoolGrad = {.plan = plan_pool_grad},
+                                 kRectified = {.plan = plan_pool_grad, .match = match_rectified};
 
 static const braid_kernel kKernels[] = {
     {.op = "IntegerAveragePool",
@@ -130,6 +141,10 @@ static const braid_kernel kKernels[] = {
      .name = "integer_max_pool_grad",
      .layouts = braid_launch_samples_layouts,
      .implementation = &kPoolGrad},
+    {.op = "IntegerMaxPoolGradRelu",
+     .name = "integer_max_pool_grad_relu",
+     .layouts = braid_launch_samples_layouts,
+     .implementation = &kRectified},
 };
 
 const braid_launch_family braid_launch_family_integer_pool = {kKernels, sizeof kKernels / sizeof *kKernels, false};

@@ -184,6 +184,16 @@ static braid_status run_scale_error(const braid_node_desc *node, void *state, co
   return BRAID_OK;
 }
 
+static braid_status run_scale_error_relu(const braid_node_desc *node, void *state, const braid_cpu_args *args) {
+  braid_status status = run_scale_error(node, state, args);
+  const int8_t *y = args->inputs[4];
+  int8_t *e = args->outputs[0];
+  int32_t most = (int32_t)braid_integer_max(read_attr(node, "relu_bits"));
+  EACH_CHUNK(braid_desc_count(&node->inputs[0].desc),
+             BRAID_ISA_CALL(braid_integer_pass_within, e + at, y + at, some, most, e + at));
+  return status;
+}
+
 /* The error with the larger exponent is brought to the other's, by 16 places at most; beyond them the other is lost. */
 static braid_status run_error_sum(const braid_node_desc *node, void *state, const braid_cpu_args *args) {
   (void)state;
@@ -343,8 +353,9 @@ static braid_status run_momentum(const braid_node_desc *node, void *state, const
 
 static const braid_cpu_kernel kRelu = {.run = run_relu}, kReluGrad = {.run = run_relu_grad}, kAdd = {.run = run_add},
                               kQuantize = {.run = run_quantize}, kScaleError = {.run = run_scale_error},
-                              kUpdate = {.run = run_update}, kMomentum = {.run = run_momentum},
-                              kInput = {.run = run_input}, kErrorSum = {.run = run_error_sum};
+                              kScaleErrorRelu = {.run = run_scale_error_relu}, kUpdate = {.run = run_update},
+                              kMomentum = {.run = run_momentum}, kInput = {.run = run_input},
+                              kErrorSum = {.run = run_error_sum};
 
 #define KERNEL(node_op, kernel_name, places, kernel)                                                                   \
   { .op = node_op, .name = kernel_name, .layouts = pointwise_layouts, .in_place = places, .implementation = &(kernel) }
@@ -358,6 +369,10 @@ static const braid_kernel kKernels[] = {
      .name = "vector_integer_scale_error",
      .layouts = scale_layouts,
      .implementation = &kScaleError},
+    {.op = "IntegerScaleErrorRelu",
+     .name = "vector_integer_scale_error_relu",
+     .layouts = scale_layouts,
+     .implementation = &kScaleErrorRelu},
     {.op = "IntegerQuantize", .name = "vector_integer_quantize", .implementation = &kQuantize},
     {.op = "IntegerMomentum",
      .name = "vector_integer_momentum",

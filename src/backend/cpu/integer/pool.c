@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "backend/cpu/cpu.h"
+#include "backend/cpu/integer/bytes_isa.h"
 #include "backend/cpu/integer/lines_isa.h"
 #include "backend/cpu/integer/pool_isa.h"
 #include "backend/cpu/integer/sweep.h"
@@ -166,6 +167,8 @@ static braid_status run_pool_grad(const braid_node_desc *node, void *state, cons
   const integer_pool *p = state;
   const braid_desc *result = &node->outputs[0].desc;
   const uint8_t *index = node->input_count > 1 ? args->inputs[1] : NULL;
+  const int8_t *y = node->input_count > 2 ? args->inputs[2] : NULL; /* of a rectifier behind it */
+  int32_t most = (int32_t)braid_integer_max(braid_attr_int(node->attrs, "bits", 8));
   int64_t plane = braid_window_inputs(&p->window) * p->channels;
   bool raw = result->dtype == BRAID_I32;
   int64_t bytes = plane * (raw ? (int64_t)sizeof(int32_t) : 1);
@@ -174,6 +177,8 @@ static braid_status run_pool_grad(const braid_node_desc *node, void *state, cons
   for (int64_t image = 0; image < p->batch; image++) {
     memset((char *)args->outputs[0] + image * bytes, 0, (size_t)bytes);
     spread_image(p, args, index, image, raw);
+    int8_t *errors = (int8_t *)args->outputs[0] + image * plane;
+    if (y) BRAID_ISA_CALL(braid_integer_pass_within, errors, y + image * plane, plane, most, errors);
     if (raw) bits |= BRAID_ISA_CALL(braid_integer_magnitude, (const int32_t *)args->outputs[0] + image * plane, plane);
   }
   if (raw && node->output_count > 1 && args->outputs[1]) braid_integer_set_magnitude(result, bits, args->outputs[1]);
@@ -191,6 +196,7 @@ static const braid_kernel kKernels[] = {
     KERNEL("IntegerAveragePoolGrad", "vector_integer_average_pool_grad", kPoolGrad),
     KERNEL("IntegerMaxPool", "vector_integer_max_pool", kMaxPool),
     KERNEL("IntegerMaxPoolGrad", "vector_integer_max_pool_grad", kPoolGrad),
+    KERNEL("IntegerMaxPoolGradRelu", "vector_integer_max_pool_grad_relu", kPoolGrad),
 };
 
 extern const braid_cpu_table braid_cpu_integer_pool;

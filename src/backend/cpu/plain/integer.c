@@ -112,6 +112,13 @@ static braid_status run_scale_error(const braid_node_desc *node, void *state, co
   return BRAID_OK;
 }
 
+static braid_status run_scale_error_relu(const braid_node_desc *node, void *state, const braid_cpu_args *args) {
+  braid_status status = run_scale_error(node, state, args);
+  int64_t count = braid_desc_count(&node->inputs[0].desc);
+  if (status == BRAID_OK) braid_plain_rectify(args->outputs[0], args->inputs[4], count, read_attr(node, "relu_bits"));
+  return status;
+}
+
 static braid_status run_magnitude(const braid_node_desc *node, void *state, const braid_cpu_args *args) {
   (void)state;
   braid_plain_magnitude(&node->inputs[0].desc, args->inputs[0], args->outputs[0]);
@@ -233,6 +240,7 @@ static braid_status run_digest(const braid_node_desc *node, void *state, const b
 static const braid_cpu_kernel kInput = {.run = run_input}, kQuantize = {.run = run_quantize}, kRelu = {.run = run_relu},
                               kReluGrad = {.run = run_relu_grad}, kAdd = {.run = run_add},
                               kErrorSum = {.run = run_error_sum}, kScaleError = {.run = run_scale_error},
+                              kScaleErrorRelu = {.run = run_scale_error_relu},
                               kSquaredError = {.run = run_squared_error}, kUpdate = {.run = run_update},
                               kMomentum = {.run = run_momentum}, kDigest = {.run = run_digest},
                               kMagnitude = {.run = run_magnitude};
@@ -252,6 +260,7 @@ static const braid_kernel kKernels[] = {
     {.op = "IntegerRelu", .name = "ref_integer_relu", .in_place = 1, .implementation = &kRelu},
     {.op = "IntegerReluGrad", .name = "ref_integer_relu_grad", .in_place = 3, .implementation = &kReluGrad},
     {.op = "IntegerScaleError", .name = "ref_integer_scale_error", .implementation = &kScaleError},
+    {.op = "IntegerScaleErrorRelu", .name = "ref_integer_scale_error_relu", .implementation = &kScaleErrorRelu},
     {.op = "IntegerSquaredError", .name = "ref_integer_squared_error", .implementation = &kSquaredError},
     {.op = "IntegerUpdate", .name = "ref_integer_update", .in_place = 1, .implementation = &kUpdate},
 };

@@ -36,6 +36,15 @@ static inline void braid_plain_magnitude(const braid_desc *raw, const void *data
   if (magnitude) braid_plain_set(raw->dtype, magnitude, 0, (int64_t)bits);
 }
 
+/* The error of a rectifier's operand, in place, by the rectifier's result. */
+static inline void braid_plain_rectify(int8_t *e, const void *y, int64_t count, int64_t bits) {
+  const int8_t *values = y;
+  int64_t most = braid_integer_max(bits);
+#pragma omp parallel for
+  for (int64_t i = 0; i < count; i++)
+    if (values[i] <= 0 || values[i] >= most) e[i] = 0;
+}
+
 /* Q(value, bits, 0), from 0 on with `relu`. */
 static inline int64_t braid_plain_clip(int64_t value, int64_t bits, bool relu) {
   return relu && value < 0 ? 0 : braid_integer_clip(value, bits);

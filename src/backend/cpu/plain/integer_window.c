@@ -223,6 +223,9 @@ static braid_status run_pool_grad(const braid_node_desc *node, void *state, cons
       braid_plain_set(result->dtype, args->outputs[0], at, sum);
     }
   if (node->output_count > 1 && args->outputs[1]) braid_plain_magnitude(result, args->outputs[0], args->outputs[1]);
+  if (node->input_count > 2)
+    braid_plain_rectify(args->outputs[0], args->inputs[2], braid_desc_count(result),
+                        braid_attr_int(node->attrs, "bits", 8));
   return BRAID_OK;
 }
 
@@ -241,6 +244,7 @@ static const braid_kernel kKernels[] = {
     {.op = "IntegerConvGradInput", .name = "ref_integer_conv_grad_input", .implementation = &kConvGradInput},
     {.op = "IntegerMaxPool", .name = "ref_integer_max_pool", .implementation = &kMaxPool},
     {.op = "IntegerMaxPoolGrad", .name = "ref_integer_max_pool_grad", .implementation = &kPoolGrad},
+    {.op = "IntegerMaxPoolGradRelu", .name = "ref_integer_max_pool_grad_relu", .implementation = &kPoolGrad},
 };
 
 const braid_cpu_table braid_cpu_plain_integer_window = {kKernels, sizeof kKernels / sizeof *kKernels, NULL};
