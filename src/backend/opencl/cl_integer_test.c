@@ -231,12 +231,20 @@ static void pool_case(bool average, bool padded, bool pairs, bool tall) {
     check_begin(&c);
     const int64_t *spatial = back ? out : size;
     int64_t dims[4] = {planes[0], planes[1], spatial[0], spatial[1]};
-    braid_value_id inputs[2] = {draw_tensor(&c, BRAID_I8, back ? kByte : (extent){-9, 10}, 4, dims)};
+    bool rectified = check_options && back && !average && !overlaps; /* not on a CPU */
+    braid_value_id inputs[3] = {draw_tensor(&c, BRAID_I8, back ? kByte : (extent){-9, 10}, 4, dims)};
     if (back && !average) inputs[1] = draw_tensor(&c, BRAID_U8, (extent){0, kernel[0] * kernel[1]}, 4, dims);
+    int64_t image[4] = {planes[0], planes[1], size[0], size[1]};
+    if (rectified) inputs[2] = draw_tensor(&c, BRAID_I8, kByte, 4, image);
     static const char *const kOps[] = {"IntegerMaxPool", "IntegerMaxPoolGrad", "IntegerAveragePool",
                                        "IntegerAveragePoolGrad"};
     bool two = back ? overlaps : !average;
-    check_node_of(&c, kOps[2 * average + back], inputs, back && !average ? 2 : 1, two ? 2 : 1, two ? 3 : 1);
+    check_node_of(&c, rectified ? "IntegerMaxPoolGradRelu" : kOps[2 * average + back], inputs,
+                  rectified          ? 3
+                  : back && !average ? 2
+                                     : 1,
+                  two ? 2 : 1, two ? 3 : 1);
+    if (rectified) set_number(&c, "bits", check_draw(2, 8));
     check_set_ints(&c, "kernel_shape", kernel, 2);
     check_set_ints(&c, "strides", stride, 2);
     check_set_ints(&c, "pads", pads, 4);
