@@ -31,7 +31,7 @@ typedef struct numbers {
 static numbers in;
 
 typedef union results {
-  float f[kCount];
+  float f[2 * kCount];
   double d[kCount];
   int32_t i[kCount];
   uint8_t bytes[8 * kCount];
@@ -86,11 +86,16 @@ static void run_planes(results *out) {
   BRAID_ISA_CALL(braid_blocked_add_plane, in.f[0], kPlaces, out->d);
   BRAID_ISA_CALL(braid_blocked_sum_plane, in.f[1], kPlaces, NULL, out->d + 16);
   BRAID_ISA_CALL(braid_blocked_sum_plane, in.f[1], kPlaces, in.f[2], out->d + 32);
-  BRAID_ISA_CALL(braid_blocked_sum_products, in.f[1], in.f[2], kPlaces, in.f[2], out->d + 48, out->d + 64);
+  BRAID_ISA_CALL(braid_blocked_sum_products, in.f[1], in.f[2], kPlaces, in.f[2], NULL, out->d + 48, out->d + 64);
   float *more = out->f + 256;
   BRAID_ISA_CALL(braid_blocked_scale_plane, in.f[1], kPlaces, in.f[2], in.f[2] + 16, more);
-  BRAID_ISA_CALL(braid_blocked_mix_plane, in.f[1], in.f[2], kPlaces, in.f[2], in.f[2] + 16, in.f[2] + 32,
+  BRAID_ISA_CALL(braid_blocked_mix_plane, in.f[1], in.f[2], kPlaces, in.f[2], in.f[2] + 16, in.f[2] + 32, NULL,
                  more + kPlaces * kLanes);
+  braid_blocked_gate gate = {in.f[0], in.f[0] + 16};
+  BRAID_ISA_CALL(braid_blocked_sum_products, in.f[1], in.f[2], kPlaces, in.f[2], &gate, out->d + 80, out->d + 96);
+  BRAID_ISA_CALL(braid_blocked_scale_plane_relu, in.f[1], kPlaces, in.f[2], in.f[2] + 16, more + 2 * kPlaces * kLanes);
+  BRAID_ISA_CALL(braid_blocked_mix_plane, in.f[1], in.f[2], kPlaces, in.f[2], in.f[2] + 16, in.f[2] + 32, &gate,
+                 more + 3 * kPlaces * kLanes);
 }
 
 static void run_bytes(results *out) {
