@@ -12,7 +12,8 @@ enum { KEY_POLICY = CLI_FIRST_KEY + 0x200, KEY_PROFILE, KEY_CAP, KEY_DRIFT, KEY_
 static const struct argp_option table[] = {
     {"policy", KEY_POLICY, "NAME", 0,
      "Let a policy of `braid plan` (hybrid-energy, heft, slack-energy ...) place the step's operations on the devices "
-     "of --device (default: all that compute), by measured costs, and again where these drift (docs/steering.md)",
+     "of --device (default: all that compute and are not simulated), by measured costs, and again where these drift "
+     "(docs/steering.md)",
      70},
     {"profile", KEY_PROFILE, "FILE", 0,
      "With --policy: costs from a database of `braid profile --train` (default: a quick measurement, kept in DIR)", 70},
@@ -79,7 +80,9 @@ braid_status cli_steering_devices(cli_steering *s, braid_registry *registry) {
   size_t count, used = 0;
   braid_status status = braid_registry_devices(registry, infos, MOST, &count);
   for (size_t i = 0; status == BRAID_OK && i < count && i < MOST; i++) {
-    bool computes = !strcmp(infos[i].kind, "cpu") || !strcmp(infos[i].kind, "gpu") || !strcmp(infos[i].kind, "fpga");
+    /* A simulated device has no times that could be measured. */
+    bool computes = !infos[i].modelled &&
+                    (!strcmp(infos[i].kind, "cpu") || !strcmp(infos[i].kind, "gpu") || !strcmp(infos[i].kind, "fpga"));
     if (computes && used + strlen(infos[i].name) + 2 < sizeof s->devices)
       used += (size_t)snprintf(s->devices + used, sizeof s->devices - used, "%s%s", used ? " " : "", infos[i].name);
   }

@@ -85,6 +85,16 @@ static void test_ended(void **state) {
   discard(&o);
 }
 
+/* Without --device: all devices here, whatever drivers there are, but simulated ones, which nothing can be measured of.
+ */
+static void test_all_devices(void **state) {
+  (void)state;
+  outcome o = run_well("train " GLYPHS " --data builtin:glyphs,limit=64 --no-test --batch 32 --threads 1 --epochs 1 "
+                       "--policy cpu-only --out $/all");
+  assert_non_null(strstr(o.out, "cpu alone"));
+  assert_null(strstr(o.out, "overlay"));
+}
+
 static void test_refused(void **state) {
   (void)state;
   static const struct {
@@ -112,6 +122,6 @@ static void test_refused(void **state) {
 int main(void) {
   setenv("OMP_WAIT_POLICY", "passive", 0);
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_report), cmocka_unit_test(test_ended),
-                                     cmocka_unit_test(test_refused)};
+                                     cmocka_unit_test(test_all_devices), cmocka_unit_test(test_refused)};
   return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
