@@ -264,7 +264,8 @@ static braid_status check_start(int64_t steps, int64_t epoch, int64_t step, int6
 /* All slots in one piece, so that it can be pinned. */
 static braid_status make_slots(braid_loader *loader) {
   const braid_loader_options *o = &loader->options;
-  size_t rows = (size_t)loader->rows * (loader->partnered ? 2 : 1), depth = (size_t)o->depth, images, targets, all;
+  size_t rows = (size_t)loader->rows * (loader->partnered ? 2 : 1), depth = (size_t)o->depth, images = 0, targets = 0,
+         all;
   loader->slots = braid_zalloc_array(loader->allocator, depth, sizeof *loader->slots);
   loader->scratch = braid_zalloc_array(loader->allocator, (size_t)o->threads, sizeof *loader->scratch);
   if (!loader->slots || !loader->scratch) return BRAID_NO_MEMORY;
