@@ -509,6 +509,7 @@ static const struct attr_kind {
     {"ratio", BRAID_ATTR_FLOAT},
     {"reduction", BRAID_ATTR_STRING},
     {"relu", BRAID_ATTR_INT},
+    {"relu_bits", BRAID_ATTR_INT},
     {"reverse", BRAID_ATTR_INT},
     {"right_window_size", BRAID_ATTR_INT},
     {"rotary_embedding_dim", BRAID_ATTR_INT},
