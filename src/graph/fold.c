@@ -232,7 +232,7 @@ static bool is_normalized(const braid_rewrite *f, braid_value_id y) {
 static braid_status pass_pool(braid_rewrite *f, braid_node_id id) {
   const braid_node *relu = &f->graph->nodes[id];
   if (!braid_node_is(relu, "ReluGrad")) return BRAID_OK;
-  const braid_node *gradient = braid_rewrite_sole_producer(f, relu->inputs[0]);
+  const braid_node *gradient = braid_rewrite_real_producer(f, relu->inputs[0], 1);
   if (!braid_node_is(gradient, "MaxPoolGrad")) return BRAID_OK;
   braid_value_id y = relu->inputs[1], error = gradient->outputs[0], window = gradient->inputs[1];
   const braid_value *places = &f->graph->values[window];

@@ -12,6 +12,7 @@
 
 #include "braid/graph.h"
 #include "braid/session.h"
+#include "graph/onnx_dtype.h"
 
 #define OK(expression) assert_int_equal(expression, BRAID_OK)
 
@@ -39,6 +40,15 @@ static braid_value_id input(braid_graph *graph, const char *name, int rank, cons
   return id;
 }
 
+static braid_value_id cast(braid_graph *graph, braid_value_id x, braid_dtype dtype) {
+  braid_value_id y = 0;
+  braid_node_id node;
+  if (dtype == BRAID_NONE) return x;
+  OK(braid_graph_add_node(graph, "Cast", NULL, &x, 1, &y, 1, &node));
+  OK(braid_graph_set_int(graph, node, "to", braid_dtype_to_onnx(dtype)));
+  return y;
+}
+
 static void set_window(braid_graph *graph, braid_node_id node, const pool_case *c) {
   OK(braid_graph_set_ints(graph, node, "kernel_shape", (int64_t[]){c->kernel, c->kernel}, 2));
   OK(braid_graph_set_ints(graph, node, "strides", (int64_t[]){c->stride, c->stride}, 2));
@@ -56,23 +66,26 @@ static braid_value_id normalize(braid_graph *graph, braid_value_id x) {
   return y[0];
 }
 
-static braid_graph *pool_graph(const pool_case *c) {
+/* `half`: the type of the images between inputs and outputs of float32; BRAID_NONE: float32. */
+static braid_graph *pool_graph(const pool_case *c, braid_dtype half) {
   const int64_t dims[] = {2, 16, 7, 9};
   int64_t small[] = {2, 16, (7 + 2 * c->pad - c->kernel) / c->stride + 1, (9 + 2 * c->pad - c->kernel) / c->stride + 1};
   braid_graph *graph;
   braid_node_id node;
   braid_value_id pooled[3], dx;
   OK(braid_graph_create(NULL, "pool", &graph));
-  braid_value_id x = input(graph, "x", 4, dims), dy = input(graph, "dy", 4, small);
+  braid_dtype whole = half == BRAID_NONE ? BRAID_NONE : BRAID_F32;
+  braid_value_id x = cast(graph, input(graph, "x", 4, dims), half);
+  braid_value_id dy = cast(graph, input(graph, "dy", 4, small), half);
   braid_value_id y = add(graph, "Relu", c->normalized ? normalize(graph, x) : x, -1);
   OK(braid_graph_add_node(graph, "MaxPool", NULL, &y, 1, pooled, 3, &node));
   set_window(graph, node, c);
   OK(braid_graph_add_node(graph, "MaxPoolGrad", NULL, (braid_value_id[]){dy, pooled[2]}, 2, &dx, 1, &node));
   set_window(graph, node, c);
   OK(braid_graph_set_ints(graph, node, "input_shape", dims + 2, 2));
-  OK(braid_graph_add_output(graph, add(graph, "ReluGrad", dx, c->other_image ? x : y)));
-  OK(braid_graph_add_output(graph, pooled[0]));
-  if (c->other_reader) OK(braid_graph_add_output(graph, dx));
+  OK(braid_graph_add_output(graph, cast(graph, add(graph, "ReluGrad", dx, c->other_image ? x : y), whole)));
+  OK(braid_graph_add_output(graph, cast(graph, pooled[0], whole)));
+  if (c->other_reader) OK(braid_graph_add_output(graph, cast(graph, dx, whole)));
   return graph;
 }
 
@@ -83,7 +96,7 @@ static const char *plan_of(const braid_session *session) {
   text[0] = '\0';
   for (size_t i = 0; i < braid_session_plan_count(session); i++) {
     const char *op = braid_session_plan(session, i).op;
-    if (strcmp(op, "LayoutConvert") == 0 || (!used && !strstr(op, "Relu"))) continue;
+    if (strcmp(op, "LayoutConvert") == 0 || strcmp(op, "Cast") == 0 || (!used && !strstr(op, "Relu"))) continue;
     used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", used ? " " : "", op);
   }
   return text;
@@ -114,9 +127,11 @@ static void test_relu_before_pool(void **state) {
       {"Relu MaxPool MaxPoolGrad ReluGrad", 2, 2, 0, false, true, false},
       {"BatchNormalizationRelu MaxPool MaxPoolGrad ReluGrad", 2, 2, 0, false, false, true},
   };
-  for (size_t i = 0; i < sizeof kCases / sizeof *kCases; i++) {
+  static const braid_dtype kTypes[] = {BRAID_NONE, BRAID_F16, BRAID_BF16};
+  for (size_t n = 0; n < sizeof kCases / sizeof *kCases * 3; n++) {
+    size_t i = n / 3;
     static float given[3][kMost], rewritten[3][kMost];
-    braid_graph *graph = pool_graph(&kCases[i]);
+    braid_graph *graph = pool_graph(&kCases[i], kTypes[n % 3]);
     memset(given, 0, sizeof given);
     memset(rewritten, 0, sizeof rewritten);
     run_case(graph, true, "Relu MaxPool MaxPoolGrad ReluGrad", given);
