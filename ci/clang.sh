@@ -13,7 +13,7 @@ long='cl_(conv|integer|kernels|layers|layout|ledger|nets|products|recurrent)|ope
 long="$long|device_conformance|conformance_samples|cuda_tensor|cuda_cupti|winograd_conv|optimizer|foreign|threads|cli"
 long="$long|card_tenants|isolation|policy_memory|share_policy|stops|program|steering|planning|parallel"
 long="$long|scale|cuda_texts|trainer_resume|trainer_targets|precision_train|own_loss|integer_train|audit|update"
-long="$long|cli_(audit|call|explore|group|hybrid|overlay|profile|quantize|remote|share|steering|train)"
+long="$long|cli_(audit|call|explore|group|hybrid|overlay|profile|quantize|remote|share|steering|train|train_ways)"
 tests=$(ctest --test-dir build-ci-clang -N -E "^($long)_test\$" | awk '$2 ~ /^#/ { print $3 }')
 cmake --build build-ci-clang --target products $tests
 ci/test.sh build-ci-clang --output-on-failure -E "^($long)_test\$"

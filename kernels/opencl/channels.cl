@@ -1,20 +1,10 @@
 /* Normalizations, pools and sums over images whose channels lie last: [rows, channels], rows being batch * places. X: the
  * type of elements; a work-item has eight channels, of which there are a multiple of eight. */
 #include "common.clh"
+#include "gate.clh"
 
 #define ZERO(lanes)                                                                                                    \
   for (int k = 0; k < 8; k++) lanes[k] = 0;
-
-/* RELU: there is one behind the normalization; see norm.cl. */
-#ifdef RELU
-#define RECTIFIED(y) ((y) < 0 ? 0 : (y))
-#define PASSED(d, y) ((y) <= 0 ? 0 : (d))
-#define GATE , IN(float) scale, IN(float) inverse, IN(float) bias
-#else
-#define RECTIFIED(y) (y)
-#define PASSED(d, y) (d)
-#define GATE
-#endif
 
 /* --- sums over rows -----------------------------------------------------------------------------------------------------
  * A group has LANES times eight channels and the rows of a slice, which its work-items take in turns. Kinds: MOMENTS, of

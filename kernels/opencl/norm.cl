@@ -1,5 +1,6 @@
 /* Batch normalization and LRN over images [batch, channels, plane]. X: the type of an image's elements. */
 #include "common.clh"
+#include "gate.clh"
 
 #ifndef X
 #define X float
@@ -8,19 +9,7 @@
 #define LANES 16
 #define SHAPE index_t batch, index_t channels, index_t plane
 
-/* RELU: there is one behind the normalization. Its error counts where factor * (x - mean) + bias, with factor = scale *
- * inverse, is above 0. */
-#ifdef RELU
-#define RECTIFIED(y) ((y) < 0 ? 0 : (y))
-#define PASSED(d, y) ((y) <= 0 ? 0 : (d))
-#define GATE , IN(float) scale, IN(float) inverse, IN(float) bias
 #define ERROR(i) PASSED(GET(X, v, i), factor *(GET(X, u, i) - middle) + shift)
-#else
-#define RECTIFIED(y) (y)
-#define PASSED(d, y) (d)
-#define GATE
-#define ERROR(i) GET(X, v, i)
-#endif
 
 /* Sums over a slice of each channel's elements, a group for each channel and slice: of u (MEAN), of the squares of u -
  * center (SPREAD), or of v and of v * (u - center) (GRADIENT). A slice is `slice` elements of the batch * plane. */

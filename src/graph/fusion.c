@@ -210,8 +210,7 @@ static braid_status find_swish(finder *f, braid_node_id id) {
   return BRAID_OK;
 }
 
-/* --- batch normalization with a Relu behind it
- * ------------------------------------------------------------------------
+/* --- a Relu behind a normalization ---------------------------------------------------------------------------------
  */
 /* Does a node between `first` and `last` read one of the first one's outputs? Then it can't be computed as late as the
  * last. */

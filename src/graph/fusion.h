@@ -1,9 +1,8 @@
 /* Fusion: sets of nodes that one op computes in fewer passes over memory: a convolution with a sum of equal shape, a
  * product with a sum of one number a column, each with an activation behind it; a sum of two with a Relu or a Relu's
  * gradient behind it; a normalization of the batch with a Relu behind it, and their gradients; in integers an error
- * with the gradient of a rectifier behind it; Mul(x, Sigmoid(x)); the
- * five nodes that exporters write for Gelu; what stands between DequantizeLinear and QuantizeLinear, as an op over
- * bytes.
+ * with the gradient of a rectifier behind it; Mul(x, Sigmoid(x)); the five nodes that exporters write for Gelu; what
+ * stands between DequantizeLinear and QuantizeLinear, as an op over bytes.
  *
  * Here they are only found; whoever knows the devices decides which of them become one node. The last node of a set
  * becomes the fused one, in its place; what it computes on the way has no other reader, which makes this right for

@@ -173,8 +173,7 @@ BRAID_MUST_CHECK braid_status braid_graph_count_uses(const braid_graph *graph, i
 
 /* Rewrites for speed, same results, right for every device: folds BatchNormalization and affine ops into the weights of
  * a Conv, bias Adds into Gemm, drops Identity and inference Dropout, takes the gradient of a Relu before a max pool
- * where the pool's result lies. Removes what it replaces. What is fused for a
- * device is found by fusion.h. */
+ * where the pool's result lies. Removes what it replaces. What is fused for a device is found by fusion.h. */
 BRAID_MUST_CHECK braid_status braid_graph_fold(braid_graph *graph);
 
 /* The first step of braid_graph_make_trainable, without a change to what the graph computes for inference: nodes that

@@ -59,7 +59,7 @@ static size_t last_group(const braid_launch_planner *p, size_t least) {
   return group;
 }
 
-/* Inputs 2, 4 and 5: scale, inverse and bias, by which the Relu behind a normalization lets errors pass. */
+/* Of kind GRADIENT where a Relu stands behind the normalization: of what it passes. */
 static void add_row_sums(braid_launch_planner *p, const char *kind, const last_shape *s, size_t x, size_t v,
                          braid_launch_piece sums, braid_launch_piece more) {
   begin_last(p, "row_sums", "-DLANES=8", &p->node->inputs[x].desc);
@@ -73,7 +73,7 @@ static void add_row_sums(braid_launch_planner *p, const char *kind, const last_s
   braid_launch_index(p, s->rows);
   braid_launch_index(p, s->channels);
   braid_launch_index(p, s->slice);
-  for (size_t i = 2; relu && i < 6; i += i == 2 ? 2 : 1) braid_launch_input(p, i);
+  if (relu) braid_launch_add_gate(p);
   braid_launch_groups(p, braid_launch_ceil_div(s->channels, kLanes * kEight), s->slices, 1, last_group(p, kLanes));
 }
 

@@ -20,6 +20,14 @@ static inline bool braid_launch_has_relu(const braid_node_desc *node) {
   return strstr(node->op, "Relu") != NULL;
 }
 
+/* What a sum of errors passes a Relu by (gate.clh): inputs 2, 4 and 5 of BatchNormalizationReluGrad, scale, inverse and
+ * bias, behind the launch's other arguments. */
+static inline void braid_launch_add_gate(braid_launch_planner *p) {
+  braid_launch_input(p, 2);
+  braid_launch_input(p, 4);
+  braid_launch_input(p, 5);
+}
+
 /* Of a planner that has begun. */
 void braid_launch_batch_norm_last(braid_launch_planner *p);      /* BatchNormalization */
 void braid_launch_batch_norm_grad_last(braid_launch_planner *p); /* its gradient */

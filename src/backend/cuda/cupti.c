@@ -38,12 +38,12 @@ static void find_functions(void *library) {
 }
 
 static void load_library(void) {
-  void *library = open_library();
   if (driver_version / 1000 < 12) {
     snprintf(missing, sizeof missing, "the driver is of CUDA %d: 12.6 or later is needed to count",
              driver_version / 1000);
     return;
   }
+  void *library = open_library();
   if (!library) {
     snprintf(missing, sizeof missing,
              "there is no libcupti.so.%d, which reads the counters of NVIDIA's cards (it is a part of CUDA's toolkit)",

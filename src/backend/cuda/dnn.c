@@ -442,7 +442,7 @@ static bool is_own(const braid_cuda_device *device, direction to, const braid_no
 
 /* cuDNN 9.14 gives an algorithm for it, and a workspace, and then refuses to run it (float16, 16 groups of one channel,
  * 3 x 3, on an H200). */
-static bool fails(direction to, const braid_node_desc *node, const braid_convolution *conv) {
+static bool is_refused_late(direction to, const braid_node_desc *node, const braid_convolution *conv) {
   return to == kByInputs && conv->groups > 1 && braid_dtype_is_half(node->inputs[0].desc.dtype) &&
          (conv->inputs / conv->groups % 8 || conv->outputs / conv->groups % 8);
 }
@@ -467,7 +467,7 @@ static bool match_convolution(const braid_cuda_device *device, direction to, con
   if (is_slower(device, to, node, &conv))
     return braid_launch_refuse(why, why_bytes, "fewer than %d images in float32: own kernels are faster",
                                (int)kBatchOfFloat);
-  if (fails(to, node, &conv))
+  if (is_refused_late(to, node, &conv))
     return braid_launch_refuse(why, why_bytes,
                                "16 bits and groups of other than eights of channels: cuDNN's kernel fails");
   if (is_own(device, to, node, &conv))

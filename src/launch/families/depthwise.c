@@ -54,7 +54,7 @@ static int64_t run_of(const braid_launch_traits *traits, const braid_convolution
   return run;
 }
 
-static void begin(braid_launch_planner *p, const char *function, const char *part, const braid_window *w) {
+static void depthwise_begin(braid_launch_planner *p, const char *function, const char *part, const braid_window *w) {
   braid_launch_begin(p, "depthwise", function);
   braid_launch_option(p, "-DX=%s %s%s", braid_launch_element_type(p->node->inputs[0].desc.dtype), part,
                       p->traits->aligned ? " -DALIGNED" : "");
@@ -63,22 +63,22 @@ static void begin(braid_launch_planner *p, const char *function, const char *par
   braid_launch_option(p, "-DDILATION_Y=%lld -DDILATION_X=%lld", (long long)w->dilation[1], (long long)w->dilation[2]);
 }
 
-static void end(braid_launch_planner *p, const braid_window *w, int64_t total) {
+static void depthwise_end(braid_launch_planner *p, const braid_window *w, int64_t total) {
   braid_launch_int(p, w->begin[1]);
   braid_launch_int(p, w->begin[2]);
   braid_launch_groups(p, braid_launch_ceil_div(braid_launch_larger(total, 1), kGroup), 1, 1, kGroup);
 }
 
-static void add_gradient(braid_launch_planner *p, const braid_convolution *conv) {
+static void depthwise_add_gradient(braid_launch_planner *p, const braid_convolution *conv) {
   const braid_window *w = &conv->window;
   int64_t total = conv->batch * w->input[1] * w->input[2] * (conv->groups / kEight);
   const int64_t numbers[] = {total, conv->groups, w->input[1], w->input[2], w->output[1], w->output[2]};
-  begin(p, "depthwise_grad_input", "-DBACKWARD", w);
+  depthwise_begin(p, "depthwise_grad_input", "-DBACKWARD", w);
   braid_launch_input(p, 0);
   braid_launch_input(p, 1);
   braid_launch_output(p, 0);
   for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) braid_launch_index(p, numbers[i]);
-  end(p, w, total);
+  depthwise_end(p, w, total);
 }
 
 static braid_status depthwise_plan(const braid_launch_traits *traits, const braid_node_desc *node,
@@ -98,10 +98,10 @@ static braid_status depthwise_plan(const braid_launch_traits *traits, const brai
                              braid_launch_ceil_div(w->output[2], run)};
   braid_launch_plan_begin(&p, traits, node, recipe);
   if (is_gradient(node)) {
-    add_gradient(&p, &conv);
+    depthwise_add_gradient(&p, &conv);
     return braid_launch_plan_end(&p);
   }
-  begin(&p, "depthwise", "-DFORWARD", w);
+  depthwise_begin(&p, "depthwise", "-DFORWARD", w);
   braid_launch_option(&p, "-DRUN=%d", (int)run);
   if (braid_launch_has_input(node, 2)) braid_launch_option(&p, "-DBIAS");
   braid_launch_add_activation(&p, node->attrs);
@@ -111,7 +111,7 @@ static braid_status depthwise_plan(const braid_launch_traits *traits, const brai
   braid_launch_float(&p, first);
   braid_launch_float(&p, second);
   for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) braid_launch_index(&p, numbers[i]);
-  end(&p, w, total);
+  depthwise_end(&p, w, total);
   return braid_launch_plan_end(&p);
 }
 

@@ -97,7 +97,7 @@ static void add_sums(braid_launch_planner *p, const char *kind, const shape *s, 
   braid_launch_workspace(p, more);
   add_shape(p, s);
   braid_launch_index(p, s->slice);
-  for (size_t i = 2; relu && i < 6; i += i == 2 ? 2 : 1) braid_launch_input(p, i);
+  if (relu) braid_launch_add_gate(p);
   braid_launch_groups(p, s->channels, s->slices, 1, tree_group(p->traits));
 }
 
