@@ -383,7 +383,64 @@ static void test_sums(void **state) {
   }
 }
 
+/* A vector of the channels. */
+static braid_value_id channels(maker *m, float scale, float offset) {
+  return keep(m, BRAID_VALUE_CONSTANT, 1, (int64_t[]){kChannels}, scale, offset);
+}
+
+/* Relu of a normalization by statistics of the batch, and its gradients, as one node each. A channel whose numbers are
+ * all 0, with a bias of 0, is exactly where the Relu passes nothing. */
+static void test_norms(void **state) {
+  (void)state;
+  static results plain, fused;
+  maker m = {.round = kGraphs + 1};
+  braid_desc desc;
+  braid_value_id x, dy, y[5], back[3];
+  braid_node_id node;
+  braid_session *session;
+  size_t found = 0;
+  for (uint32_t i = 0; i < 2 * kElements; i++)
+    inputs[i / kElements][i % kElements] = 2 * braid_random_uniform(kSeed, 1, 2, i) - 1;
+  for (int b = 0; b < kBatch; b++)
+    for (int i = 0; i < 2 * kSide * kSide; i++) inputs[0][b * kChannels * kSide * kSide + i] = 0;
+  OK(braid_graph_create(NULL, "norms", &m.graph));
+  OK(braid_desc_init(&desc, BRAID_F32, 4, kShape));
+  OK(braid_graph_add_input(m.graph, "x", &desc, &x));
+  OK(braid_graph_add_input(m.graph, "dy", &desc, &dy));
+  braid_value_id scale = channels(&m, 0.5f, 1), mean = channels(&m, 0, 0), bias;
+  braid_tensor *shifts = tensor_of(&m, 1, (int64_t[]){kChannels}, 1, 0);
+  for (int c = 0; c < 2; c++) ((float *)braid_tensor_data(shifts))[c] = 0;
+  OK(braid_graph_add_tensor(m.graph, NULL, BRAID_VALUE_CONSTANT, shifts, &bias));
+  braid_tensor_release(shifts);
+  OK(braid_graph_add_node(m.graph, "BatchNormalization", NULL, (braid_value_id[]){x, scale, bias, mean, scale}, 5, y, 5,
+                          &node));
+  OK(braid_graph_set_int(m.graph, node, "training_mode", 1));
+  braid_value_id rectified = add_node(&m, "Relu", 1, y, NULL);
+  braid_value_id error = add_node(&m, "ReluGrad", 2, (braid_value_id[]){dy, rectified}, NULL);
+  OK(braid_graph_add_node(m.graph, "BatchNormalizationGrad", NULL, (braid_value_id[]){error, x, scale, y[3], y[4]}, 5,
+                          back, 3, &node));
+  OK(braid_graph_set_int(m.graph, node, "training_mode", 1));
+  OK(braid_graph_add_output(m.graph, rectified));
+  for (int i = 0; i < 3; i++) OK(braid_graph_add_output(m.graph, back[i]));
+  run_session(m.graph, &(braid_session_options){.no_fusion = true}, &plain);
+  run_session(m.graph, &(braid_session_options){.training = false}, &fused);
+  compare("norms", 0, &plain, &fused, kRuns, 2e-5f);
+  braid_session_options opencl = {.devices = "opencl0 cpu"};
+  if (braid_session_create(m.graph, &opencl, &session) == BRAID_OK) { /* where there is a driver */
+    braid_session_destroy(session);
+    run_session(m.graph, &opencl, &fused);
+    compare("norms on opencl0", 0, &plain, &fused, kRuns, 2e-5f);
+  }
+  OK(braid_session_create(m.graph, NULL, &session));
+  for (size_t i = 0; i < braid_session_plan_count(session); i++)
+    found += strncmp(braid_session_plan(session, i).op, "BatchNormalizationRelu", 22) == 0;
+  assert_int_equal(found, 2);
+  braid_session_destroy(session);
+  braid_graph_destroy(m.graph);
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_random_graphs), cmocka_unit_test(test_sums)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_random_graphs), cmocka_unit_test(test_sums),
+                                     cmocka_unit_test(test_norms)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
