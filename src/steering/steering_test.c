@@ -268,9 +268,10 @@ static void test_slowed(void **state) {
   if (!(event.recover_seconds > 0)) fail_msg("%g s to recover: %s", event.recover_seconds, said);
   assert_true(event.steps_lost >= 0);
   assert_false(event.copied); /* one memory: both plans share the parameters */
-  print_message("steps of %.2f ms, then of %.2f ms; %.2f ms to prepare, %.4f ms to switch, %.3f s and %.1f steps lost\n",
-                mean_seconds(&t, event.step - 2, 3) * 1e3, mean_seconds(&t, kSteps - 2, 3) * 1e3,
-                event.prepare_seconds * 1e3, event.switch_seconds * 1e3, event.recover_seconds, event.steps_lost);
+  print_message(
+      "steps of %.2f ms, then of %.2f ms; %.2f ms to prepare, %.4f ms to switch, %.3f s and %.1f steps lost\n",
+      mean_seconds(&t, event.step - 2, 3) * 1e3, mean_seconds(&t, kSteps - 2, 3) * 1e3, event.prepare_seconds * 1e3,
+      event.switch_seconds * 1e3, event.recover_seconds, event.steps_lost);
   end(&t);
   end(&one);
 }
