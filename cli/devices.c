@@ -256,7 +256,7 @@ static braid_status devices_check(const options *o, braid_registry *registry, br
 int cli_devices(int argc, char **argv) {
   static const struct argp_option table[] = {
       {"check", KEY_CHECK, "SPEC", 0, "Run the device conformance suite on this device", 0},
-      {"case", KEY_CASE, "TEXT", 0, "With --check: only cases whose name contains this text", 0},
+      {"case", KEY_CASE, "TEXT", 0, "With --check: only cases whose name has TEXT from the beginning of a word on", 0},
       {"seed", KEY_SEED, "N", 0, "With --check: seed of random sizes and contents", 0},
       {"patience", KEY_PATIENCE, "SECONDS", 0, "With --check: time limit of a task (default 60)", 0},
       {"plugin", KEY_PLUGIN, "FILE", 0, "Load a backend from a shared object (may be repeated)", 0},

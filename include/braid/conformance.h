@@ -13,7 +13,7 @@ typedef enum braid_case_result { BRAID_CASE_PASSED, BRAID_CASE_FAILED, BRAID_CAS
  * nodes per op, for all element types that it supports. See docs/new-device.md. */
 typedef struct braid_check_options {
   uint64_t seed;       /* for random sizes and contents; 0: a fixed seed */
-  const char *only;    /* runs only the cases whose name contains this; NULL: all */
+  const char *only;    /* runs only the cases whose name has this from the beginning of a word on; NULL: all */
   int64_t patience_ns; /* time limit of a task; 0: one minute */
   /* Asked between cases and within long ones, with the context of the report: true ends the suite with CANCELLED. Of
    * kernels, which are judged side by side, those that have failed by then are reported. NULL: it goes on. */

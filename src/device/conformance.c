@@ -2,6 +2,7 @@
  */
 #include "device/conformance.h"
 
+#include <ctype.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
@@ -29,8 +30,16 @@ bool braid_suite_over(const braid_suite *suite) {
   return suite->stopped || suite->lost || suite->cancelled(suite->context);
 }
 
+bool braid_suite_names(const braid_suite *suite, const char *name) {
+  const char *only = suite->only, *at = name;
+  if (!only || !*only) return true;
+  for (; (at = strstr(at, only)); at++)
+    if (at == name || !isalnum((unsigned char)*only) || !isalnum((unsigned char)at[-1])) return true;
+  return false;
+}
+
 bool braid_suite_wants(const braid_suite *suite, const char *name) {
-  return !braid_suite_over(suite) && (!suite->only || strstr(name, suite->only));
+  return !braid_suite_over(suite) && braid_suite_names(suite, name);
 }
 
 void braid_suite_tell(braid_suite *suite, const char *name, braid_suite_result result, const char *detail) {

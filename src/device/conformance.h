@@ -18,7 +18,7 @@ typedef struct braid_suite {
   const braid_evaluator *evaluator;
   uint64_t seed;
   int64_t patience_ns; /* time limit of a task, after which the device is considered hung */
-  const char *only;    /* runs only the cases whose name contains this; NULL: all */
+  const char *only;    /* runs only the cases whose name has this from the beginning of a word on; NULL: all */
   void (*report)(void *context, const char *name, braid_suite_result result, const char *detail);
   bool (*cancelled)(void *context); /* no further case is to be run */
   void *context;
@@ -46,6 +46,8 @@ bool braid_suite_fail(char *detail, const char *format, ...) BRAID_PRINTF(2, 3);
 bool braid_suite_pass_over(braid_suite *suite, char *detail, const char *format, ...) BRAID_PRINTF(3, 4);
 /* No further case is to be run. */
 bool braid_suite_over(const braid_suite *suite);
+/* Is it one of the cases that `only` names? */
+bool braid_suite_names(const braid_suite *suite, const char *name);
 bool braid_suite_wants(const braid_suite *suite, const char *name);
 void braid_suite_tell(braid_suite *suite, const char *name, braid_suite_result result, const char *detail);
 void braid_suite_case(braid_suite *suite, const char *name, bool (*run)(braid_suite *suite, char *detail));

@@ -472,7 +472,7 @@ void braid_suite_kernels(braid_suite *suite) {
   for (size_t i = 0; i < j.count; i++) {
     char name[128];
     case_name(j.kernels[i], name, sizeof name);
-    some |= j.tallies[i].wanted = !suite->only || strstr(name, suite->only);
+    some |= j.tallies[i].wanted = braid_suite_names(suite, name);
   }
   bool gradients = wants_gradients(&j);
   for (uint32_t i = 0; some && i < samples && !braid_suite_over(suite); i++) judge_sample(&j, i, gradients);
