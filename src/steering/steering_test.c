@@ -15,6 +15,8 @@
 #include "braid/model.h"
 #include "braid/steering.h"
 #include "registry.h"
+#include "skip.h"
+#include "slow.h"
 #include "steering/slow_devices.h"
 #include "steering/state.h"
 #include "train/trainer.h"
@@ -282,6 +284,7 @@ static void test_slowed(void **state) {
  * more, since only some of the costs are known to have changed by then, is left. */
 static void test_hardly_better(void **state) {
   (void)state;
+  skip_if_slow(); /* its threads do what those of test_slowed do */
   static const double kWorse[2][2] = {{1e-3, kLeastGain * 0.7}, {0.3, 10}};
   for (int much = 0; much < 2; much++) {
     training t = {.doubled_after = {4, 26}, .ratio = much ? 3 : 1.1, .worse_after = 18};
@@ -311,6 +314,7 @@ static void test_hardly_better(void **state) {
 /* A change by the last step is too late for another plan. */
 static void test_slowed_at_the_end(void **state) {
   (void)state;
+  skip_if_slow(); /* its threads do what those of test_slowed do */
   training t = {.slow_after = 35, .slow_factor = 12};
   braid_steering_options options = measured_options("heft");
   options.window = 6;
@@ -363,6 +367,7 @@ static void run_sql(const char *path, const char *text) {
  * takes twice as long later, a plan for both would lose again, and is not tried. */
 static void test_slower_than_alone(void **state) {
   (void)state;
+  skip_if_slow(); /* its threads do what those of test_slowed do */
   training t = {.slow_after = 22, .slow_factor = 2};
   braid_steering_options options = measured_options("heft");
   options.alone = 5;
@@ -392,6 +397,7 @@ static void test_slower_than_alone(void **state) {
  * of that device alone make up for it. */
 static void test_unfinished_profile(void **state) {
   (void)state;
+  skip_if_slow(); /* its threads do what those of test_slowed do */
   char own[96], command[256];
   snprintf(own, sizeof own, "%s/unfinished.db", folder);
   snprintf(command, sizeof command, "cp %s %s", database, own);
@@ -430,6 +436,7 @@ static void set_watts(void) {
 
 static void test_capped(void **state) {
   (void)state;
+  skip_if_slow(); /* its threads do what those of test_slowed do */
   set_watts();
   metered = true;
   training t = {0};
@@ -471,6 +478,7 @@ static void test_capped(void **state) {
 /* What can't be read is left out of time as of energy: it is not 0 W. */
 static void test_broken_sensor(void **state) {
   (void)state;
+  skip_if_slow(); /* its threads do what those of test_slowed do */
   training t = {.breaks_after = 20};
   braid_steering_options options = measured_options("cpu-only");
   metered = true;
@@ -579,5 +587,5 @@ int main(void) {
       cmocka_unit_test(test_broken_sensor),
       cmocka_unit_test(test_refused),
   };
-  return cmocka_run_group_tests(tests, setup, teardown);
+  return skip_run_group_tests(tests, setup, teardown);
 }
