@@ -22,8 +22,8 @@ inline int tensor_column(int at) {
 }
 
 /* Weights [filter][channel of the group][tap] as [group][tile of columns][stage][block][column][16]. Columns are
- * filters, BACKWARD: channels. An item is a column and 16 of the others, of all taps. TAPS: so many, side by side with
- * whole blocks of channels, are loaded at once. Also clears the magnitude and the zeros that images have outside. */
+ * filters, BACKWARD: channels. An item is a column and 16 of the others, of one tap. TAPS: of so many, which lie side by
+ * side with whole blocks of channels and are loaded at once. Also clears the magnitude and the zeros that images have outside. */
 KERNEL tensor_weights(IN(char) w, OUT(tensor_word) out, OUT(tensor_word) zeros, OUT(uint) magnitude, int zero_words,
                       int magnitude_words, index_t items, index_t filters, index_t channels, index_t taps,
                       index_t blocks, index_t stages, index_t tiles) {
@@ -37,11 +37,16 @@ KERNEL tensor_weights(IN(char) w, OUT(tensor_word) out, OUT(tensor_word) zeros, 
   const index_t columns = filters, inner = channels, column_step = channels * taps, inner_step = taps;
 #endif
   const int at = (int)(item % TILE_N);
-  const index_t block = item / TILE_N % blocks, tile = item / TILE_N / blocks % tiles;
-  const index_t group = item / TILE_N / blocks / tiles, column = tile * TILE_N + tensor_column(at);
+#ifdef TAPS
+  const index_t rest = item / TILE_N, tap = 0;
+#else
+  const index_t rest = item / TILE_N / taps, tap = item / TILE_N % taps;
+#endif
+  const index_t block = rest % blocks, tile = rest / blocks % tiles, group = rest / blocks / tiles;
+  const index_t column = tile * TILE_N + tensor_column(at);
   OUT(tensor_word) to = out + (group * tiles + tile) * stages * (STAGE * TILE_N) + at;
   IN(char) from = w + group * filters * channels * taps + column * column_step + block * 16 * inner_step;
-  if (block == 0)
+  if (block == 0 && tap == 0)
     for (index_t k = taps * blocks; k < stages * STAGE; k++) to[k * TILE_N] = {0, 0, 0, 0};
 #ifdef TAPS
   uint words[4 * TAPS];
@@ -55,12 +60,10 @@ KERNEL tensor_weights(IN(char) w, OUT(tensor_word) out, OUT(tensor_word) zeros, 
     to[(t * blocks + block) * TILE_N] = word;
   }
 #else
-  for (index_t t = 0; t < taps; t++) {
-    tensor_word word = {0, 0, 0, 0};
-    TENSOR_EACH(b, 16)
-    if (column < columns && block * 16 + b < inner) tensor_put(word, b, from[b * inner_step + t]);
-    to[(t * blocks + block) * TILE_N] = word;
-  }
+  tensor_word word = {0, 0, 0, 0};
+  TENSOR_EACH(b, 16)
+  if (column < columns && block * 16 + b < inner) tensor_put(word, b, from[b * inner_step + tap]);
+  to[(tap * blocks + block) * TILE_N] = word;
 #endif
 }
 

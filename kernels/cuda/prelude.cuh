@@ -72,6 +72,19 @@ inline ushort braid_float_to_half(float x) {
   asm("cvt.rn.f16.f32 %0, %1;" : "=h"(out) : "f"(x));
   return out;
 }
+/* Two of them in a word, the first in its lower half. */
+inline void braid_halves_to_floats(unsigned word, float &first, float &second) {
+  asm("{.reg .b16 low, high;\n mov.b32 {low, high}, %2;\n cvt.f32.f16 %0, low;\n cvt.f32.f16 %1, high;}"
+      : "=f"(first), "=f"(second)
+      : "r"(word));
+}
+inline unsigned braid_floats_to_halves(float first, float second) {
+  unsigned word;
+  asm("{.reg .b16 low, high;\n cvt.rn.f16.f32 low, %1;\n cvt.rn.f16.f32 high, %2;\n mov.b32 %0, {low, high};}"
+      : "=r"(word)
+      : "f"(first), "f"(second));
+  return word;
+}
 template <class C, class T>
 inline T braid_choose(C which, T a, T b) {
   return which ? a : b;
@@ -301,6 +314,17 @@ typedef braid_vector4<long> braid_long4;
 #define char4 braid_char4
 #define short4 braid_short4
 #define long4 braid_long4
+
+/* Four words at a multiple of 16 bytes that no kernel writes meanwhile, or zeros: a load under a predicate, where the
+ * compiler would branch around it and wait for one load before it begins the next. */
+inline uint4 braid_load_words_if(bool condition, const void *from) {
+  uint a, b, c, d;
+  asm("{.reg .pred is;\n setp.ne.u32 is, %4, 0;\n mov.b32 %0, 0;\n mov.b32 %1, 0;\n mov.b32 %2, 0;\n mov.b32 %3, 0;\n"
+      "@is ld.global.nc.v4.u32 {%0, %1, %2, %3}, [%5];}"
+      : "=&r"(a), "=&r"(b), "=&r"(c), "=&r"(d)
+      : "r"((uint)condition), "l"(from));
+  return uint4(a, b, c, d);
+}
 
 inline uint2 as_uint2(ulong x) {
   return uint2((uint)x, (uint)(x >> 32));

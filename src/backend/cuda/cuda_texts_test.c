@@ -50,12 +50,14 @@ static void test_texts(void **state) {
        "-DARRANGE -DSPREAD -DQUAD=4 -DT_I=64 -DT_B=64 -DTILE_K=16 -DWORK_M=4 -DWORK_N=4 -DDOT_PTX -DT=int"},
       {"integer_pool", "-DSAMPLES -DLANES=1 -DN1=2 -DN2=2 -DS1=2 -DS2=2 -DD1=1 -DD2=1 -DWITH_INDEX -DRESULT=int"},
       {"group", "-DGROUP=256"},
-      {"depthwise", "-DX=fp16 -DFORWARD -DBACKWARD -DRUN=4 -DTAPS_Y=3 -DTAPS_X=3 -DSTRIDE_Y=2 -DSTRIDE_X=2 "
-                    "-DDILATION_Y=1 -DDILATION_X=1 "
-                    "-DBIAS -DACTIVATION_Clip -DALIGNED -DGROUP=128"},
-      {"depthwise", "-DX=bf16 -DFORWARD -DBACKWARD -DRUN=2 -DTAPS_Y=5 -DTAPS_X=5 -DSTRIDE_Y=1 -DSTRIDE_X=1 "
-                    "-DDILATION_Y=2 -DDILATION_X=2 "
-                    "-DGROUP=128"},
+      {"depthwise",
+       "-DX=fp16 -DFORWARD -DBACKWARD -DRUN=4 -DDOWN=4 -DLANES=8 -DTAPS_Y=3 -DTAPS_X=3 -DSTRIDE_Y=2 -DSTRIDE_X=2 "
+       "-DDILATION_Y=1 -DDILATION_X=1 "
+       "-DBIAS -DACTIVATION_Clip -DALIGNED -DGROUP=128"},
+      {"depthwise",
+       "-DX=bf16 -DFORWARD -DBACKWARD -DRUN=2 -DDOWN=1 -DLANES=12 -DTAPS_Y=5 -DTAPS_X=5 -DSTRIDE_Y=1 -DSTRIDE_X=1 "
+       "-DDILATION_Y=2 -DDILATION_X=2 "
+       "-DGROUP=128"},
       {"layout", "-DSAMPLES -DT=uchar"},
       {"layout", "-DSAMPLES -DT=uchar -DTURN -DC_DIM=1 -DS_DIM=0 -DB_DIM=2 -DNARROW"},
       {"layout", "-DFEW=3 -DT=ushort"},

@@ -199,8 +199,9 @@ static void add_cleared(braid_launch_planner *p, braid_launch_piece zeros) {
 /* four: threads store four neighbours of 32 bits or more, else 16 smaller ones. */
 static braid_launch_piece add_weights(braid_launch_planner *p, const tensor_product *m, bool four,
                                       braid_launch_piece zeros) {
-  int64_t tiles = fixed_tiles(m, m->wide), items = m->conv.groups * tiles * m->blocks * m->wide;
   bool side_by_side = m->direction == BRAID_LAUNCH_FORWARD && m->channels % kBytes == 0 && m->taps <= kTapsAtOnce;
+  int64_t tiles = fixed_tiles(m, m->wide);
+  int64_t items = m->conv.groups * tiles * m->blocks * m->wide * (side_by_side ? 1 : m->taps);
   braid_launch_piece piece = reserve_words(p, m->conv.groups * tiles * m->stages * kStage * m->wide);
   const int64_t numbers[] = {items, m->filters, m->channels, m->taps, m->blocks, m->stages, tiles};
   tensor_begin(p, m, "tensor_weights");

@@ -37,10 +37,15 @@ static shape square(int64_t batch, int64_t groups, int64_t inputs, int64_t outpu
                  {pad, pad, pad, pad}};
 }
 
-static braid_value_id image(check *c, const shape *s, int64_t batch, int64_t channels, const int64_t *spatial) {
+static braid_value_id image_of(check *c, braid_dtype dtype, const shape *s, int64_t batch, int64_t channels,
+                               const int64_t *spatial) {
   int64_t dims[5] = {batch, channels};
   for (int i = 0; i < s->rank; i++) dims[2 + i] = spatial[i];
-  return check_floats(c, s->rank + 2, dims);
+  return check_tensor(c, dtype, s->rank + 2, dims, -1, 1);
+}
+
+static braid_value_id image(check *c, const shape *s, int64_t batch, int64_t channels, const int64_t *spatial) {
+  return image_of(c, BRAID_F32, s, batch, channels, spatial);
 }
 
 static void set_window(check *c, const shape *s) {
@@ -93,6 +98,21 @@ static void test_forward_sizes(void **state) {
     forward(&shapes[i], "flat", i % 2, i % 3 == 0, kActivations[i]);
     forward(&shapes[i], i == 0 ? "3x3" : i == 2 ? "1x1" : "small", true, false, NULL);
   }
+}
+
+/* A Clip whose lower bound is above its upper one gives the upper one. */
+static void test_crossed_bounds(void **state) {
+  (void)state;
+  const shape s = square(1, 1, 2, 3, 5, 3, 1, 1);
+  check c;
+  check_begin(&c);
+  braid_value_id x = image(&c, &s, s.batch, s.inputs, s.size), w = image(&c, &s, s.outputs, s.inputs, s.kernel);
+  check_node(&c, "FusedConv", (braid_value_id[]){x, w, check_floats(&c, 1, &s.outputs)}, 3);
+  set_window(&c, &s);
+  CHECK_OK(braid_graph_set_string(c.graph, c.node, "activation", "Clip"));
+  CHECK_OK(braid_graph_set_floats(c.graph, c.node, "activation_params", (float[]){0.5F, -0.5F}, 2));
+  c.only = "flat";
+  check_end(&c, 0);
 }
 
 static void test_depthwise(void **state) {
@@ -183,6 +203,41 @@ static void test_tiles_backward(void **state) {
   for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) backward(&shapes[i], "_tiles_large");
 }
 
+/* Channels last, 16 bits: groups with as many eights of channels as lanes, and not, idle work-items, several lines of a
+ * work-item of which the last are not there, windows that reach outside on every side. Reads outside find NaN. */
+static void test_depthwise_last(void **state) {
+  (void)state;
+  static const float kNumbers[] = {-0.25f, 0.5f};
+  const shape shapes[] = {
+      square(2, 8, 8, 8, 14, 3, 1, 1),
+      square(1, 24, 24, 24, 9, 3, 2, 1),
+      square(3, 64, 64, 64, 30, 3, 1, 1),
+      square(2, 96, 96, 96, 29, 3, 2, 1),
+      square(2, 136, 136, 136, 10, 5, 1, 2),
+      square(1, 40, 40, 40, 3, 7, 1, 3),
+      {2, 2, 16, 16, 16, {33, 20}, {3, 2}, {2, 3}, {2, 3}, {2, 0, 1, 3}},
+      {2, 1, 112, 112, 112, {4, 25}, {4, 2}, {1, 1}, {1, 1}, {3, 1, 3, 1}},
+  };
+  for (size_t i = 0; i < 2 * sizeof shapes / sizeof *shapes; i++) {
+    const shape *s = &shapes[i / 2];
+    braid_dtype dtype = i % 2 ? BRAID_BF16 : BRAID_F16;
+    check c;
+    check_begin(&c);
+    braid_value_id inputs[3] = {image_of(&c, dtype, s, s->batch, s->inputs, s->size),
+                                image_of(&c, dtype, s, s->outputs, 1, s->kernel), -1};
+    if (i % 3) inputs[2] = check_tensor(&c, dtype, 1, &s->outputs, -1, 1);
+    check_node(&c, i % 3 == 2 ? "FusedConv" : "Conv", inputs, 3);
+    set_window(&c, s);
+    if (i % 3 == 2) {
+      CHECK_OK(braid_graph_set_string(c.graph, c.node, "activation", "Clip"));
+      CHECK_OK(braid_graph_set_floats(c.graph, c.node, "activation_params", kNumbers, 2));
+    }
+    c.only = "conv_depthwise_last";
+    check_end(&c, dtype == BRAID_BF16 ? 0x1p-8 : 0x1p-11);
+    assert_true(c.runs > 0);
+  }
+}
+
 static int open_tiles(void **state) {
   check_options = "as=gpu,tile=64x64x16x4x4,memory=separate";
   return check_open(state);
@@ -194,11 +249,13 @@ static int open_slices(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_forward), cmocka_unit_test(test_forward_sizes),
-                                     cmocka_unit_test(test_depthwise), cmocka_unit_test(test_backward),
-                                     cmocka_unit_test(test_backward_sizes)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_forward),        cmocka_unit_test(test_forward_sizes),
+                                     cmocka_unit_test(test_crossed_bounds), cmocka_unit_test(test_depthwise),
+                                     cmocka_unit_test(test_backward),       cmocka_unit_test(test_backward_sizes)};
   const struct CMUnitTest tiles[] = {cmocka_unit_test(test_tiles), cmocka_unit_test(test_tiles_backward)};
+  const struct CMUnitTest last[] = {cmocka_unit_test(test_depthwise_last)};
   (void)skip_run_group_tests(tests, check_open, check_close);
+  (void)skip_run_group_tests_name("last", last, open_tiles, check_close);
   (void)skip_run_group_tests_name("tiles", tiles, open_tiles, check_close);
   return skip_run_group_tests_name("slices", tiles, open_slices, check_close);
 }

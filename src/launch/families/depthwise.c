@@ -1,12 +1,23 @@
 /* Conv, FusedConv and ConvGradInput of 16 bits with one channel in a group, where channels lie last: eight channels of
- * some outputs of a line, or of one place of the gradient, for a work-item. Libraries' kernels for it take several
- * times as long as reading the image does. */
+ * some outputs of a line, in some lines, or of one place of the gradient, for a work-item. Libraries' kernels for it
+ * take several times as long as reading the image does. */
 #include <string.h>
 
 #include "launch/convolution.h"
 #include "launch/families.h"
 
-enum { kEight = 8, kMostRun = 4, kItemsOfUnit = 512, kGroup = 128 };
+enum {
+  kEight = 8,
+  kMostRun = 4,        /* outputs side by side of a work-item */
+  kMostStridedRun = 2, /* the same where they read further apart: registers */
+  kMostDown = 8,       /* lines of a work-item */
+  kItemsOfUnit = 512,  /* work-items that keep a compute unit busy */
+  kLeastLanes = 4,     /* eights of channels of a group: 64 bytes of a place and more are read at once */
+  kMostLanes = 16,
+  kTapsOfGroup = 512, /* eights of weights that a group keeps in local memory, 16 KiB */
+  kMostTaps = 128,    /* loops over them are unrolled */
+  kGroup = 128
+};
 
 static bool is_gradient(const braid_node_desc *node) {
   return strcmp(node->op, "ConvGradInput") == 0;
@@ -28,6 +39,8 @@ static bool depthwise_match(const braid_node_desc *node, char *why, size_t why_b
     return braid_launch_refuse(why, why_bytes, "for one channel in and out of a group, and groups in eights");
   if (node->input_count > 3 && node->inputs[3].present)
     return braid_launch_refuse(why, why_bytes, "something is added to the result");
+  if (conv.window.kernel[1] * conv.window.kernel[2] > kMostTaps)
+    return braid_launch_refuse(why, why_bytes, "more than %d taps", (int)kMostTaps);
   return braid_launch_match_sizes(&conv, why, why_bytes);
 }
 
@@ -42,16 +55,44 @@ static void depthwise_layouts(const braid_node_desc *node, braid_layout *inputs,
   outputs[0] = BRAID_LAYOUT_BHWC;
 }
 
-static int64_t items_of(const braid_convolution *conv, int64_t run) {
+/* How outputs are divided between work-items. */
+typedef struct division {
+  int64_t run, down, lanes, runs, strips, units; /* units: of a run in `down` lines, over all channels */
+} division;
+
+static void divide(const braid_convolution *conv, division *d) {
   const int64_t *out = conv->window.output;
-  return conv->batch * out[1] * braid_launch_ceil_div(out[2], run) * (conv->groups / kEight);
+  d->runs = braid_launch_ceil_div(out[2], d->run);
+  d->strips = braid_launch_ceil_div(out[1], d->down);
+  d->units = conv->batch * d->strips * d->runs;
 }
 
-/* Outputs of a work-item: fewer where the device would have too few work-items. */
-static int64_t run_of(const braid_launch_traits *traits, const braid_convolution *conv) {
-  int64_t run = kMostRun, units = traits->compute_units ? traits->compute_units : 1;
-  while (run > 1 && (run > conv->window.output[2] || items_of(conv, run) < units * kItemsOfUnit)) run /= 2;
-  return run;
+/* Of what divides the channels, what leaves the fewest work-items of a group idle; else eight. */
+static int64_t lanes_of(int64_t eights, int64_t taps) {
+  int64_t best = 0, most = kTapsOfGroup / taps < kMostLanes ? kTapsOfGroup / taps : kMostLanes;
+  for (int64_t lanes = kLeastLanes; lanes <= most; lanes++)
+    if (eights % lanes == 0 && (!best || kGroup / lanes * lanes >= kGroup / best * best)) best = lanes;
+  if (best) return best;
+  most = most < kEight ? most : kEight;
+  return eights < most ? eights : most;
+}
+
+/* Long runs and many lines read less again, but leave a small device's worth of work-items only of large images. */
+static division division_of(const braid_launch_traits *traits, const braid_convolution *conv) {
+  const braid_window *w = &conv->window;
+  int64_t eights = conv->groups / kEight, wanted = (traits->compute_units ? traits->compute_units : 1) * kItemsOfUnit;
+  division d = {.run = w->stride[2] > 1 ? kMostStridedRun : kMostRun, .down = 1};
+  d.lanes = lanes_of(eights, w->kernel[1] * w->kernel[2]);
+  divide(conv, &d);
+  while (d.run > 1 && (d.run > w->output[2] || d.units * eights < wanted)) {
+    d.run /= 2;
+    divide(conv, &d);
+  }
+  while (d.down < kMostDown && d.units * eights >= 2 * wanted) {
+    d.down *= 2;
+    divide(conv, &d);
+  }
+  return d;
 }
 
 static void depthwise_begin(braid_launch_planner *p, const char *function, const char *part, const braid_window *w) {
@@ -63,10 +104,10 @@ static void depthwise_begin(braid_launch_planner *p, const char *function, const
   braid_launch_option(p, "-DDILATION_Y=%lld -DDILATION_X=%lld", (long long)w->dilation[1], (long long)w->dilation[2]);
 }
 
-static void depthwise_end(braid_launch_planner *p, const braid_window *w, int64_t total) {
+static void depthwise_end(braid_launch_planner *p, const braid_window *w, int64_t groups, int64_t second) {
   braid_launch_int(p, w->begin[1]);
   braid_launch_int(p, w->begin[2]);
-  braid_launch_groups(p, braid_launch_ceil_div(braid_launch_larger(total, 1), kGroup), 1, 1, kGroup);
+  braid_launch_groups(p, braid_launch_larger(groups, 1), second, 1, kGroup);
 }
 
 static void depthwise_add_gradient(braid_launch_planner *p, const braid_convolution *conv) {
@@ -78,7 +119,7 @@ static void depthwise_add_gradient(braid_launch_planner *p, const braid_convolut
   braid_launch_input(p, 1);
   braid_launch_output(p, 0);
   for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) braid_launch_index(p, numbers[i]);
-  depthwise_end(p, w, total);
+  depthwise_end(p, w, braid_launch_ceil_div(total, kGroup), 1);
 }
 
 static braid_status depthwise_plan(const braid_launch_traits *traits, const braid_node_desc *node,
@@ -88,21 +129,16 @@ static braid_status depthwise_plan(const braid_launch_traits *traits, const brai
   double first, second;
   if (!depthwise_read(node, &conv)) return braid_fail(BRAID_INTERNAL, "a convolution that was not matched");
   const braid_window *w = &conv.window;
-  int64_t run = run_of(traits, &conv), total = items_of(&conv, run);
-  const int64_t numbers[] = {total,
-                             conv.groups,
-                             w->input[1],
-                             w->input[2],
-                             w->output[1],
-                             w->output[2],
-                             braid_launch_ceil_div(w->output[2], run)};
+  division d = division_of(traits, &conv);
+  const int64_t numbers[] = {d.units,      conv.groups,  w->input[1], w->input[2],
+                             w->output[1], w->output[2], d.runs,      d.strips};
   braid_launch_plan_begin(&p, traits, node, recipe);
   if (is_gradient(node)) {
     depthwise_add_gradient(&p, &conv);
     return braid_launch_plan_end(&p);
   }
   depthwise_begin(&p, "depthwise", "-DFORWARD", w);
-  braid_launch_option(&p, "-DRUN=%d", (int)run);
+  braid_launch_option(&p, "-DRUN=%d -DDOWN=%d -DLANES=%d", (int)d.run, (int)d.down, (int)d.lanes);
   if (braid_launch_has_input(node, 2)) braid_launch_option(&p, "-DBIAS");
   braid_launch_add_activation(&p, node->attrs);
   for (size_t i = 0; i < 3; i++) braid_launch_input(&p, i);
@@ -111,7 +147,8 @@ static braid_status depthwise_plan(const braid_launch_traits *traits, const brai
   braid_launch_float(&p, first);
   braid_launch_float(&p, second);
   for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) braid_launch_index(&p, numbers[i]);
-  depthwise_end(&p, w, total);
+  depthwise_end(&p, w, braid_launch_ceil_div(d.units, kGroup / d.lanes),
+                braid_launch_ceil_div(conv.groups / kEight, d.lanes));
   return braid_launch_plan_end(&p);
 }
 
