@@ -8,8 +8,8 @@
  *
  * After a failure for good every call that wants a context gives the same code. fake_cuda_hold stops all streams:
  * what is enqueued from then on is done by fake_cuda_go, and memory is not freed before. fake_cuda_launches counts
- * those of kernels, for the library that passes for CUPTI; fake_cuda_host_calls, how often streams were given functions
- * of the host.
+ * those of kernels, for the library that passes for CUPTI; fake_cuda_graphs, those of graphs; fake_cuda_host_calls, how
+ * often streams were given functions of the host.
  *
  * WITHOUT_FUNCTIONS: a library that has none of the driver's. EMULATE: one whose kernels compute, on the host. */
 #ifndef WITHOUT_FUNCTIONS
@@ -44,7 +44,7 @@ enum { kMostShared = 232448 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static size_t in_use;
-static long launches, events, host_calls;
+static long launches, graphs, events, host_calls;
 static braid_cuda_result broken;
 static bool held; /* atomic */
 
@@ -488,7 +488,11 @@ EXPORT braid_cuda_result cuGraphExecUpdate_v2(braid_cuda_graph_exec exec, braid_
   exec->first = copy_steps(graph->first);
   return 0;
 }
+EXPORT long fake_cuda_graphs(void) {
+  return __atomic_load_n(&graphs, __ATOMIC_RELAXED);
+}
 EXPORT braid_cuda_result cuGraphLaunch(braid_cuda_graph_exec exec, braid_cuda_stream stream) {
+  __atomic_add_fetch(&graphs, 1, __ATOMIC_RELAXED);
   for (const step *one = exec->first; one; one = one->next) {
     braid_cuda_result code = take_step(stream, one);
     if (code) return code;

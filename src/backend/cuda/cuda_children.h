@@ -34,16 +34,21 @@ static inline void *preload(const char *name) {
 }
 
 static void *card_driver; /* the library that passes for it */
-/* Of it: streams stop, and go on; how often they were given functions of the host. */
+/* Of it: streams stop, and go on; how often they were given functions of the host, graphs, and kernels or captures of
+ * them. */
 static void (*hold_streams)(void);
 static void (*go_on)(void);
 static long (*host_calls)(void);
+static long (*graph_launches)(void);
+static long (*kernel_launches)(void);
 
 static inline bool preload_driver(const char *name) {
   card_driver = preload(name);
   if (card_driver && braid_library_find(card_driver, "fake_cuda_hold", &hold_streams, sizeof hold_streams))
     return braid_library_find(card_driver, "fake_cuda_go", &go_on, sizeof go_on) &&
-           braid_library_find(card_driver, "fake_cuda_host_calls", &host_calls, sizeof host_calls);
+           braid_library_find(card_driver, "fake_cuda_host_calls", &host_calls, sizeof host_calls) &&
+           braid_library_find(card_driver, "fake_cuda_graphs", &graph_launches, sizeof graph_launches) &&
+           braid_library_find(card_driver, "fake_cuda_launches", &kernel_launches, sizeof kernel_launches);
   return card_driver != NULL;
 }
 

@@ -1,6 +1,6 @@
 /* Kernels that are those of CUDA's libraries, by libraries that pass for them (tests/libraries/cudalibraries.c): what
- * is taken and refused, a step that is made of them, memory that training pins, and cards of several processes that are
- * joined by NCCL. */
+ * is taken and refused, a step that is made of them and its graphs, memory that training pins, and cards of several
+ * processes that are joined by NCCL. */
 #include "backend/cuda/cuda_children.h"
 
 #include <string.h>
@@ -9,6 +9,7 @@
 #include "backend/opencl/test_node.h"
 #include "braid/model.h"
 #include "device/group/thread_group.h"
+#include "runtime/surface/session.h"
 #include "skip.h"
 #include "train/step.h"
 #include "train/trainer.h"
@@ -164,6 +165,63 @@ static int trains_pinned(void) {
   return 0;
 }
 
+/* --- graphs of a training step -------------------------------------------------------------------------------------
+ * Up to the last kernel of those that make the loss and the scores, which go to the host while the second graph runs.
+ * Nothing else of a step is waited for in between, so all of it is handed to the driver at once, before any of it has
+ * ended. */
+static braid_precision step_precision;
+
+static int submits_held_step(braid_trainer *trainer) {
+  const void *inputs[BRAID_STEP_MOST_INPUTS] = {trainer->batch.images, trainer->batch.targets};
+  void *outputs[BRAID_STEP_OUTPUTS] = {&trainer->room->loss, trainer->scores};
+  braid_execution *execution = trainer->session->execution;
+  braid_step_bind(&trainer->options, &trainer->room->numbers, inputs);
+  long before = graph_launches();
+  hold_streams();
+  EXPECT(braid_execution_submit(execution, inputs, outputs, NULL, NULL) == BRAID_OK);
+  EXPECT(graph_launches() == before + 2);
+  EXPECT(braid_execution_wait(execution, 0) == BRAID_TIMEOUT);
+  go_on();
+  EXPECT(braid_execution_wait(execution, -1) == BRAID_OK);
+  return 0;
+}
+
+static int trains_in_two_graphs(void) {
+  enum { kTimed = 16, kSteps = 3 };
+  const double kRate = 0.0078125; /* a power of two, which integers want */
+  braid_registry *registry;
+  braid_graph *model;
+  braid_dataset *data;
+  braid_trainer *trainer;
+  braid_train_options options;
+  double loss;
+  EXPECT(preload_libraries());
+  EXPECT(braid_registry_create(NULL, &registry) == BRAID_OK);
+  EXPECT(braid_model_load(NULL, BRAID_MODELS "/glyphs.cfg", NULL, &model) == BRAID_OK);
+  EXPECT(braid_dataset_open(NULL, "builtin:glyphs,limit=512", "train", &data) == BRAID_OK);
+  braid_train_options_init(&options);
+  options.batch = 16;
+  options.precision = step_precision;
+  options.learning_rate = kRate;
+  options.draw_weights = step_precision == BRAID_INT8;
+  options.devices = "cuda0";
+  options.registry = registry;
+  EXPECT(braid_trainer_create(model, data, NULL, &options, &trainer) == BRAID_OK);
+  /* The first steps are timed, task by task, and the next one is captured. */
+  for (int i = 0; i < kTimed; i++) EXPECT(braid_trainer_step(trainer, kRate, &loss) == BRAID_OK);
+  EXPECT(graph_launches() == 0);
+  EXPECT(braid_trainer_step(trainer, kRate, &loss) == BRAID_OK);
+  long graphs = graph_launches(), kernels = kernel_launches();
+  for (int i = 0; i < kSteps; i++) EXPECT(braid_trainer_step(trainer, kRate, &loss) == BRAID_OK);
+  EXPECT(graph_launches() == graphs + 2 * kSteps && kernel_launches() == kernels); /* no kernel is alone */
+  EXPECT(submits_held_step(trainer) == 0);
+  braid_trainer_destroy(trainer);
+  braid_dataset_close(data);
+  braid_graph_destroy(model);
+  braid_registry_destroy(registry);
+  return 0;
+}
+
 /* --- several processes, which are threads here ---------------------------------------------------------------------
  */
 static const char *const *cards_of_members; /* the device of each */
@@ -263,8 +321,17 @@ static void test_pinned(void **state) {
   in_child(trains_pinned, "cuda_cards.so", "nvrtc_any.so", NULL, NULL);
 }
 
+static void test_graphs(void **state) {
+  static const braid_precision kPrecisions[] = {BRAID_FLOAT32, BRAID_BFLOAT16, BRAID_INT8};
+  (void)state;
+  for (size_t i = 0; i < sizeof kPrecisions / sizeof *kPrecisions; i++) {
+    step_precision = kPrecisions[i];
+    in_child(trains_in_two_graphs, "cuda_cards.so", "nvrtc_any.so", NULL, NULL);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_libraries), cmocka_unit_test(test_pinned),
-                                     cmocka_unit_test(test_processes)};
+                                     cmocka_unit_test(test_graphs), cmocka_unit_test(test_processes)};
   return skip_run_group_tests(tests, NULL, NULL);
 }

@@ -106,11 +106,14 @@ static void fill_waits(braid_execution *execution) {
   }
 }
 
-/* The parts that are recorded. What they wait for may still have to be submitted: its values are settled. */
+/* The parts that are recorded, in the order in which they begin in the plan: a driver is then told of what a queue
+ * waits for first before it is told of the wait, and this thread goes on. What they wait for may still have to be
+ * submitted: its values are settled. */
 static braid_status replay_parts(braid_execution *execution) {
-  for (size_t q = 0; q < execution->plan->queue_count; q++) {
-    braid_part *part = &execution->parts[q];
-    if (!part->recording) continue;
+  const braid_plan *plan = execution->plan;
+  for (size_t i = 0; i < plan->steps.count; i++) {
+    braid_part *part = &execution->parts[plan->steps.items[i].queue];
+    if (plan->steps.items[i].nth || !part->recording) continue;
     braid_status status = braid_queue_replay_locked(part->queue, part->recording, part->count);
     if (status != BRAID_OK) {
       braid_verdict_fail(&execution->verdict, part->tasks[0], status);

@@ -85,17 +85,20 @@ static void frail_erase(void *queue, void *recording) {
   braid_host_queue_erase(((frail_queue *)queue)->queue, recording);
 }
 
-/* Refuses once the other device has ended two tasks of its part. */
-static braid_status refuse_late(void) {
-  for (size_t q = 0; q < victim->plan->queue_count; q++) {
-    const braid_part *part = &victim->parts[q];
-    if (part->submitted) OK(braid_timeline_wait(part->queue->timeline, part->before + 2, 10000000000));
-  }
-  return braid_fail(BRAID_NO_MEMORY, "no room for a part of a run");
+/* What the first device was given of this run; NULL: nothing. */
+static const braid_part *part_of_first(void) {
+  for (size_t q = 0; q < victim->plan->queue_count; q++)
+    if (victim->plan->queues[q].device == 0 && victim->parts[q].submitted) return &victim->parts[q];
+  return NULL;
 }
 
+/* Refuses once the other device has ended two tasks of its part. */
 static braid_status frail_replay(void *queue, void *recording, uint64_t first) {
-  if (fails == REFUSE) return refuse_late();
+  const braid_part *other = fails == REFUSE ? part_of_first() : NULL;
+  if (other) {
+    OK(braid_timeline_wait(other->queue->timeline, other->before + 2, 10000000000));
+    return braid_fail(BRAID_NO_MEMORY, "no room for a part of a run");
+  }
   return braid_host_queue_replay(((frail_queue *)queue)->queue, recording, first);
 }
 

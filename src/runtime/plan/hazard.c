@@ -4,11 +4,15 @@
  *
  * For each step it is enough to wait for the latest such step of every other queue, and not even for that if it has
  * been waited for already, by this queue or by a step this queue has waited for. That is kept as one clock per step:
- * the latest step of every queue known to be done when the step is. */
+ * the latest step of every queue known to be done when the step is.
+ *
+ * A wait ends what a device can record as one graph, so small transfers are waited for together, and wait together: a
+ * step that needs an input waits for the small ones behind it too (early.c), and the first of several small outputs
+ * waits for all that they are computed by. All of these are before the step, so nothing waits for itself. */
 #include <string.h>
 
 #include "base/try.h"
-#include "runtime/plan/plan.h"
+#include "runtime/plan/steps.h"
 
 typedef struct hazard_state {
   braid_plan *plan;
@@ -61,6 +65,28 @@ static void hazard_record(void *context, braid_storage_id id, bool writes) {
   if (writes) hazards->writer[id] = hazards->step;
 }
 
+/* The last of the small inputs that stand behind this one in its queue; of another step, itself. */
+static braid_step_id last_of_inputs(const hazard_state *hazards, braid_step_id first) {
+  const braid_plan *plan = hazards->plan;
+  const braid_step *steps = plan->steps.items;
+  braid_step_id last = first;
+  if (!braid_step_brings_input(plan, &steps[first])) return first;
+  for (braid_step_id i = first + 1; i < hazards->step && braid_step_brings_input(plan, &steps[i]); i++) {
+    if (steps[i].queue != steps[first].queue) continue;
+    if (!braid_step_moves_little(plan, &steps[i])) break;
+    last = i;
+  }
+  return last;
+}
+
+/* Does the step send a small output, and so does the one before it in the same queue? */
+static bool follows_output(const braid_plan *plan, size_t index) {
+  if (index == 0 || index >= plan->steps.count) return false;
+  const braid_step *step = &plan->steps.items[index], *before = step - 1;
+  return step->queue == before->queue && braid_step_sends_output(plan, step) && braid_step_moves_little(plan, step) &&
+         braid_step_sends_output(plan, before) && braid_step_moves_little(plan, before);
+}
+
 /* Turns needs into waits, leaving out what is known to be done. */
 static braid_status add_waits(hazard_state *hazards, braid_step *step) {
   size_t queues = hazards->queues;
@@ -72,6 +98,7 @@ static braid_status add_waits(hazard_state *hazards, braid_step *step) {
   for (size_t q = 0; q < queues; q++) {
     braid_step_id other = hazards->needs[q];
     if ((int)q == step->queue || other <= clock[q]) continue;
+    other = last_of_inputs(hazards, other);
     step->waits[step->wait_count++] = (braid_step_wait){(int)q, hazards->plan->steps.items[other].nth};
     const braid_step_id *theirs = &hazards->clocks[(size_t)other * queues];
     for (size_t r = 0; r < queues; r++)
@@ -89,6 +116,8 @@ static braid_status find_waits(hazard_state *hazards) {
     hazards->step = (braid_step_id)i;
     for (size_t q = 0; q < hazards->queues; q++) hazards->needs[q] = -1;
     braid_step_visit(plan, step, find_needs, hazards);
+    for (size_t j = i + 1; !follows_output(plan, i) && follows_output(plan, j); j++)
+      braid_step_visit(plan, &plan->steps.items[j], find_needs, hazards);
     BRAID_TRY(add_waits(hazards, step));
     braid_step_visit(plan, step, hazard_record, hazards);
   }

@@ -359,6 +359,7 @@ static braid_status build_steps(braid_plan *plan) {
     braid_node_id id = plan->order[i];
     BRAID_TRY(plan->places[id].device < 0 ? build_view(plan, &graph->nodes[id]) : build_node(plan, id));
   }
+  BRAID_TRY(braid_plan_bring_early(plan));
   show_constants(plan);
   BRAID_TRY(braid_plan_query(plan));
   for (size_t i = 0; i < plan->steps.count; i++)

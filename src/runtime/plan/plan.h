@@ -5,8 +5,8 @@
  * share with others (views, results computed in place, a state and its update). Steps are what queues execute. A plan
  * is made in stages, each in a file: place.c (device and kernel of every node, and what becomes one; placing.h has its
  * parts), order.c (the order of nodes), home.c (where parameters and states are kept), plan.c, instance.c and steps.c
- * (steps and instances), prepare.c (kernels asked), share.c (storages in common), memory.c (offsets), hazard.c (waits
- * across queues). */
+ * (steps and instances), early.c (small inputs first), prepare.c (kernels asked), share.c (storages in common),
+ * memory.c (offsets), hazard.c (waits across queues). */
 #ifndef BRAID_RUNTIME_PLAN_H
 #define BRAID_RUNTIME_PLAN_H
 
@@ -192,6 +192,8 @@ BRAID_MUST_CHECK braid_status braid_plan_place(braid_plan *plan, const braid_gra
 BRAID_MUST_CHECK braid_status braid_plan_order(braid_plan *plan);
 /* Finds where parameters and states are kept, and in which layout: as in `weights` (may be NULL) if they are there. */
 BRAID_MUST_CHECK braid_status braid_plan_find_homes(braid_plan *plan, braid_weights *weights);
+/* Moves transfers of small inputs to the front, before anything refers to a step by its number. */
+BRAID_MUST_CHECK braid_status braid_plan_bring_early(braid_plan *plan);
 /* Asks the kernels of all nodes what they need. */
 BRAID_MUST_CHECK braid_status braid_plan_query(braid_plan *plan);
 /* Prepares them (prepared.h); prepared[i] belongs to step i, NULL: it has no kernel. */

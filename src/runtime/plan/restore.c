@@ -277,7 +277,7 @@ braid_status braid_restore_layouts(const braid_plan *plan, braid_node_id node, c
                                    braid_layout *layouts) {
   size_t count = desc->input_count + desc->output_count, at = plan->steps.count;
   const braid_step_row *row = row_of(plan, false, at);
-  while (row && row->node != node) row = row_of(plan, false, ++at); /* conversions stand before it */
+  while (row && row->node != node) row = row_of(plan, false, ++at); /* others stand before it */
   if (!row || row->layouts.count != count) return contradiction("node", (size_t)node, desc->name);
   for (size_t i = 0; i < count; i++) {
     const braid_operand *operand = i < desc->input_count ? &desc->inputs[i] : &desc->outputs[i - desc->input_count];
@@ -322,8 +322,19 @@ braid_status braid_restore_query(const braid_plan *plan, bool setup, size_t inde
   return BRAID_OK;
 }
 
+/* Conversions are in the file in the order in which they are made, among other steps (early.c). */
+static size_t index_of_conversion(const braid_plan *plan, bool setup) {
+  const braid_step_list *made = setup ? &plan->setup : &plan->steps;
+  const braid_step_row *row;
+  size_t before = 0, index = 0;
+  for (size_t i = 0; i < made->count; i++) before += made->items[i].node < 0 && made->items[i].kernel;
+  for (; (row = row_of(plan, setup, index)); index++)
+    if (row->node < 0 && row->kernel[0] && !before--) break;
+  return index;
+}
+
 braid_status braid_restore_conversion(const braid_plan *plan, bool setup, braid_step *step) {
-  size_t index = setup ? plan->setup.count : plan->steps.count;
+  size_t index = index_of_conversion(plan, setup);
   const braid_step_row *row = row_of(plan, setup, index);
   step->kernel = row ? kernel_named(plan, row->device, step->desc, row->kernel) : NULL;
   if (!step->kernel) return contradiction("step", index, step->label);

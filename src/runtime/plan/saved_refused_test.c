@@ -1,4 +1,5 @@
 /* Saved plans that are refused: for another machine, another graph, other constants that decided; damaged files. */
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/arena.h"
@@ -383,6 +384,47 @@ static void test_many_waits(void **state) {
   braid_machine_release(machine);
 }
 
+/* Small inputs are brought before anything else, so that conversions stand elsewhere in a plan than where they were
+ * made: they are found all the same, and in their order. */
+static void test_conversions_behind_inputs(void **state) {
+  (void)state;
+  enum { kInputs = 3 };
+  braid_registry *registry;
+  braid_machine *machine = open_fussy("fussy:memory=separate", &registry);
+  braid_graph *graph;
+  braid_desc desc;
+  braid_value_id y = -1;
+  void *saved;
+  size_t bytes, conversions = 0;
+  wanted = BRAID_LAYOUT_BHWC;
+  OK(braid_graph_create(NULL, "inputs", &graph));
+  OK(braid_desc_init(&desc, BRAID_F32, 4, (int64_t[]){2, 3, 4, 5}));
+  for (int i = 0; i < kInputs; i++) {
+    char name[8];
+    braid_value_id x;
+    (void)snprintf(name, sizeof name, "x%d", i);
+    OK(braid_graph_add_input(graph, name, &desc, &x));
+    x = node(graph, "Relu", &x, 1);
+    y = i ? node(graph, "Add", (braid_value_id[]){x, y}, 2) : x;
+  }
+  OK(braid_graph_add_output(graph, y));
+  braid_plan *plan = plan_of(machine, graph, &(braid_plan_options){.no_fusion = true}), *loaded;
+  for (size_t i = 0; i < plan->steps.count; i++) {
+    assert_true((plan->steps.items[i].kind == BRAID_STEP_WRITE) == (i < kInputs));
+    conversions += strcmp(plan->steps.items[i].op, "LayoutConvert") == 0;
+  }
+  assert_true(conversions >= kInputs);
+  OK(braid_plan_encode(plan, graph, NULL, &saved, &bytes));
+  OK(braid_plan_decode(machine, graph, saved, bytes, &loaded));
+  expect_same(plan, loaded);
+  braid_free(NULL, saved);
+  braid_plan_release(loaded);
+  braid_plan_release(plan);
+  braid_graph_destroy(graph);
+  braid_machine_release(machine);
+  braid_registry_destroy(registry);
+}
+
 /* A conversion on a device that does not reach the memory in which its operands are. */
 static void test_other_memory(void **state) {
   (void)state;
@@ -428,6 +470,7 @@ int main(void) {
       cmocka_unit_test(test_other_ends),
       cmocka_unit_test(test_other_layouts),
       cmocka_unit_test(test_other_memory),
+      cmocka_unit_test(test_conversions_behind_inputs),
       cmocka_unit_test(test_many_waits),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

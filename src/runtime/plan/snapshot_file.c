@@ -5,7 +5,7 @@
 #include "base/try.h"
 #include "runtime/plan/snapshot.h"
 
-enum { kVersion = 4, kMostRows = 1 << 22 };
+enum { kVersion = 5, kMostRows = 1 << 22 };
 static const char kMagic[8] = "braidpln";
 
 typedef struct snapshot_header {

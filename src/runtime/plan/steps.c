@@ -141,6 +141,33 @@ void braid_step_visit(const braid_plan *plan, const braid_step *step,
   if (step->workspace >= 0) visit(context, braid_plan_find(plan, step->workspace), true);
 }
 
+/* --- transfers from and to the caller ------------------------------------------------------------------------------
+ */
+enum { kLittle = 64 << 10 }; /* bytes */
+
+static const braid_storage *end_of(const braid_plan *plan, const braid_step *step, size_t operand) {
+  return braid_plan_storage(plan, plan->instances[step->instances[operand]].storage);
+}
+
+static bool is_beside_kernels(const braid_plan *plan, const braid_step *step) {
+  return plan->queues[step->queue].role != BRAID_QUEUE_KERNELS;
+}
+
+bool braid_step_brings_input(const braid_plan *plan, const braid_step *step) {
+  return step->kind == BRAID_STEP_WRITE && is_beside_kernels(plan, step) &&
+         end_of(plan, step, 0)->kind == BRAID_STORAGE_INPUT;
+}
+
+bool braid_step_sends_output(const braid_plan *plan, const braid_step *step) {
+  if (step->kind != BRAID_STEP_READ || !is_beside_kernels(plan, step)) return false;
+  const braid_storage *to = end_of(plan, step, 1);
+  return to->kind == BRAID_STORAGE_OUTPUT && to->first == to->last;
+}
+
+bool braid_step_moves_little(const braid_plan *plan, const braid_step *step) {
+  return end_of(plan, step, 0)->bytes <= kLittle;
+}
+
 const braid_packing *braid_step_packing(const braid_step *step, size_t input) {
   const braid_packing *packings = step->packings ? step->packings : step->query.packings;
   for (uint32_t i = 0; i < step->query.packing_count; i++)

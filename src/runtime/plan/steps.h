@@ -21,4 +21,12 @@ bool braid_plan_converts(const braid_plan *plan, int space, const braid_desc *fr
 BRAID_MUST_CHECK braid_status braid_plan_add_transfer(braid_plan *plan, braid_step_kind kind, int device,
                                                       braid_instance_id from, braid_instance_id to);
 
+/* Is the step a transfer of an input of the graph, in another queue than kernels? */
+bool braid_step_brings_input(const braid_plan *plan, const braid_step *step);
+/* Is it a transfer of an output to the host, in another queue than kernels, which no other step touches there? Once
+ * storages have their lives. */
+bool braid_step_sends_output(const braid_plan *plan, const braid_step *step);
+/* Is a transfer so small that waiting for it takes longer? */
+bool braid_step_moves_little(const braid_plan *plan, const braid_step *step);
+
 #endif
