@@ -99,7 +99,7 @@ inline void few_stage_starts(const ushort *bias, int filters, tensor_start *star
 }
 
 /* 32 places by 32 filters of a warp, from the starts that all places have. */
-inline void few_multiply(const uint (*left)[STEPS][4], const tensor_word *weights, const tensor_start *starts,
+inline void few_multiply(uint (*left)[STEPS][4], const tensor_word *weights, const tensor_start *starts,
                          float (*sums)[4][4]) {
   const int lane = (int)threadIdx.x % 32;
   TENSOR_EACH(n, 4) {
@@ -194,7 +194,7 @@ inline void few_turn_errors(uint (*left)[4], const tensor_word *words) {
 }
 
 /* Sums of all SPLITS, always in this order, of [way][SUMS_OF][lane]. */
-inline void few_add_splits(const float (*sums)[TILES][4], float *to, int split) {
+inline void few_add_splits(float (*sums)[TILES][4], float *to, int split) {
   for (int turn = 0; turn < SPLITS; turn++) {
     __syncthreads();
     if (turn != split) continue;

@@ -65,7 +65,7 @@ static void test_layers(void **state) {
   };
   for (size_t i = 0; i < sizeof kLayers / sizeof *kLayers; i++) {
     braid_dtype dtype = i % 2 ? BRAID_F16 : BRAID_BF16;
-    forward_case(&kLayers[i], dtype, i % 3 != 1, i % 3 == 0);
+    forward_case(&kLayers[i], dtype, i % 3 != 1, i % 3 != 2);
     gradient_case(&kLayers[i], dtype);
   }
 }

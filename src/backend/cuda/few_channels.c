@@ -148,7 +148,7 @@ static bool few_match(const braid_node_desc *node, char *why, size_t why_bytes) 
 
 static bool few_suits(const braid_launch_traits *traits, const braid_node_desc *node, char *why, size_t why_bytes) {
   if (traits->tensor == BRAID_LAUNCH_TENSOR_NONE)
-    return braid_launch_refuse(why, why_bytes, "no tensor cores since Ampere, or tensor=off");
+    return braid_launch_refuse(why, why_bytes, "no tensor cores as cards have since Ampere, or tensor=off");
   return braid_launch_is_narrow(node) || braid_launch_refuse(why, why_bytes, "more elements than 32 bits count");
 }
 
