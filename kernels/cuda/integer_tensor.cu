@@ -22,6 +22,7 @@
 #include "common.clh"
 #include "integer.clh"
 #include "tensor.cuh"
+#include "tensor_bits.cuh"
 #include "tensor_instructions.cuh"
 
 #if CLUSTER > 1

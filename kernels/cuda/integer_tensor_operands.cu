@@ -3,6 +3,7 @@
 #include "common.clh"
 #include "integer.clh"
 #include "tensor.cuh"
+#include "tensor_bits.cuh"
 
 #ifdef ARRANGE
 /* Byte i of 16. */

@@ -2,7 +2,7 @@
  * the same kernels. Only what those texts use, on a GPU, is here. Functions that a text defines are the device's
  * (-default-device).
  *
- * GRID_Y, GRID_Z: where there are more groups in these dimensions than CUDA counts there, all lie in the first. */
+ * EMULATED: what is written in PTX is somebody else's. GRID_Y, GRID_Z: where there are more groups in these dimensions than CUDA counts there, all lie in the first. */
 #define CUDA 1
 #define GLOBAL
 #define local
@@ -62,6 +62,7 @@ inline int clz(unsigned int x) {
 inline unsigned mul_hi(unsigned a, unsigned b) {
   return __umulhi(a, b);
 }
+#ifndef EMULATED
 inline float braid_half_to_float(ushort x) {
   float out;
   asm("cvt.f32.f16 %0, %1;" : "=f"(out) : "h"(x));
@@ -85,6 +86,7 @@ inline unsigned braid_floats_to_halves(float first, float second) {
       : "f"(first), "f"(second));
   return word;
 }
+#endif
 template <class C, class T>
 inline T braid_choose(C which, T a, T b) {
   return which ? a : b;

@@ -1,4 +1,4 @@
-/* Copies, barriers and products of bytes by NVIDIA's instructions ("Parallel Thread Execution ISA"). EMULATED: they are
+/* Copies, barriers and products by NVIDIA's instructions ("Parallel Thread Execution ISA"). EMULATED: they are
  * functions of somebody else. WGMMA: Hopper's, else those since Ampere. CLUSTER: groups that load together. TILE_N: columns
  * of a product. */
 #ifndef EMULATED
@@ -118,11 +118,53 @@ inline void tensor_load(uint *out, const void *line) {
                : "r"(tensor_shared(line))
                : "memory");
 }
+/* The same with each matrix turned: lines of memory are columns of registers. */
+inline void tensor_load_turned(uint *out, const void *line) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(out[0]), "=r"(out[1]), "=r"(out[2]), "=r"(out[3])
+               : "r"(tensor_shared(line))
+               : "memory");
+}
 /* 16 rows by 8 columns, 32 bytes of k. */
 inline void tensor_multiply(int *s, const uint *left, const uint *right) {
   asm volatile("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
                "{%0, %1, %2, %3};"
                : "+r"(s[0]), "+r"(s[1]), "+r"(s[2]), "+r"(s[3])
                : "r"(left[0]), "r"(left[1]), "r"(left[2]), "r"(left[3]), "r"(right[0]), "r"(right[1]));
+}
+/* 16 rows by 8 columns, 16 of k. And two results as one word, the first in its lower half; _relu: 0 in place of what is
+ * below. */
+#define MULTIPLY_HALVES(name, type)                                                                                    \
+  inline void name(float *s, const uint *left, const uint *right) {                                                    \
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32." type "." type ".f32 {%0, %1, %2, %3}, "                      \
+                 "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"                                                       \
+                 : "+f"(s[0]), "+f"(s[1]), "+f"(s[2]), "+f"(s[3])                                                      \
+                 : "r"(left[0]), "r"(left[1]), "r"(left[2]), "r"(left[3]), "r"(right[0]), "r"(right[1]));              \
+  }
+MULTIPLY_HALVES(tensor_multiply_bf16, "bf16")
+MULTIPLY_HALVES(tensor_multiply_fp16, "f16")
+#define PAIR_HALVES(name, type)                                                                                        \
+  inline uint name(float first, float second) {                                                                        \
+    uint pair;                                                                                                         \
+    asm("cvt.rn" type ".f32 %0, %1, %2;" : "=r"(pair) : "f"(second), "f"(first));                                      \
+    return pair;                                                                                                       \
+  }
+PAIR_HALVES(tensor_pair_bf16, ".bf16x2")
+PAIR_HALVES(tensor_pair_fp16, ".f16x2")
+PAIR_HALVES(tensor_pair_relu_bf16, ".relu.bf16x2")
+PAIR_HALVES(tensor_pair_relu_fp16, ".relu.f16x2")
+/* Four words to memory at once; a compiler may else cut a struct's store into four. */
+inline void tensor_store(void *to, const uint *from) {
+  asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(__cvta_generic_to_global(to)), "r"(from[0]),
+               "r"(from[1]), "r"(from[2]), "r"(from[3])
+               : "memory");
+}
+/* Asks for what will be read, a multiple of 16 bytes, on its way to the cache that all groups share: that takes no
+ * registers. Hopper's copy engine does it, cards before it read without. */
+inline void tensor_prefetch(const void *from, int bytes) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(__cvta_generic_to_global(from)), "r"(bytes)
+               : "memory");
+#endif
 }
 #endif

@@ -25,10 +25,10 @@ typedef enum braid_launch_dot {
   BRAID_LAUNCH_DOT_PTX,     /* NVIDIA's instruction dp4a, from compute capability 6.1 on */
 } braid_launch_dot;
 
-/* How kernels multiply matrices of bytes at once. */
+/* How kernels multiply matrices of bytes at once; matrices of 16 bits by mma.sync where there is one of the two. */
 typedef enum braid_launch_tensor {
   BRAID_LAUNCH_TENSOR_NONE,
-  BRAID_LAUNCH_TENSOR_WARPS,      /* NVIDIA's mma.sync for bytes, from compute capability 8.0 on */
+  BRAID_LAUNCH_TENSOR_WARPS,      /* NVIDIA's mma.sync, from compute capability 8.0 on */
   BRAID_LAUNCH_TENSOR_WARPGROUPS, /* wgmma, of compute capability 9.0 */
 } braid_launch_tensor;
 

@@ -5,6 +5,7 @@
  *   FAKE_CUDA_MEMORY=N     bytes of each (1 GiB)     FAKE_CUDA_FAIL=N        the N-th launch fails for good: 719
  *   FAKE_CUDA_EVENTS=N     events that can be made   FAKE_CUDA_CAPABILITY=N  major number (9)
  *   FAKE_CUDA_NO_UPDATE=1  of graphs                 FAKE_CUDA_NO_CAPTURE=1  of graphs
+ *   FAKE_CUDA_MULTIPROCESSORS=N  of each (132)
  *
  * After a failure for good every call that wants a context gives the same code. fake_cuda_hold stops all streams:
  * what is enqueued from then on is done by fake_cuda_go, and memory is not freed before. fake_cuda_launches counts
@@ -99,7 +100,7 @@ EXPORT braid_cuda_result cuDeviceGetAttribute(int *value, int attribute, braid_c
     *value = kMostShared;
     return 0;
   case BRAID_CUDA_MULTIPROCESSORS:
-    *value = 132;
+    *value = (int)setting("FAKE_CUDA_MULTIPROCESSORS", 132);
     return 0;
   case BRAID_CUDA_CAPABILITY_MAJOR:
     *value = (int)setting("FAKE_CUDA_CAPABILITY", 9);

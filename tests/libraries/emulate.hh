@@ -128,6 +128,12 @@ static unsigned __float_as_uint(float x) {
   std::memcpy(&bits, &x, sizeof bits);
   return bits;
 }
+static unsigned __byte_perm(unsigned a, unsigned b, unsigned which) {
+  const unsigned long long both = (unsigned long long)b << 32 | a;
+  unsigned out = 0;
+  for (int i = 0; i < 4; i++) out |= (unsigned)(both >> (which >> 4 * i & 7) * 8 & 255) << 8 * i;
+  return out;
+}
 static float __uint_as_float(unsigned bits) {
   float x;
   std::memcpy(&x, &bits, sizeof x);
@@ -137,6 +143,26 @@ static float __int_as_float(int x) {
   float out;
   std::memcpy(&out, &x, sizeof out);
   return out;
+}
+static float braid_half_to_float(unsigned short x) {
+  const int exponent = x >> 10 & 31, fraction = x & 1023;
+  const float size = exponent == 31 ? fraction ? NAN : INFINITY
+                     : exponent     ? std::ldexp(1024.0f + fraction, exponent - 25)
+                                    : std::ldexp((float)fraction, -24);
+  return x >> 15 ? -size : size;
+}
+// To nearest, ties to even, which nearbyint does.
+static unsigned short braid_float_to_half(float x) {
+  const unsigned sign = __float_as_uint(x) >> 31 << 15;
+  if (x != x) return 0x7fff;
+  if (std::fabs(x) >= 65520) return (unsigned short)(sign | 0x7c00);
+  const int exponent = std::fabs(x) < 0x1p-14f ? -14 : std::ilogb(x);
+  const unsigned units = (unsigned)std::nearbyint(std::ldexp(std::fabs(x), 10 - exponent)); // 1024 + fraction
+  return (unsigned short)(sign | (units + ((exponent + 14) << 10)));
+}
+static unsigned short emulated_bfloat(float x) {
+  const unsigned bits = __float_as_uint(x);
+  return x != x ? 0x7fff : (unsigned short)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 template <class T>
 static T atomicAdd(T *at, T x) {
@@ -225,6 +251,21 @@ static void tensor_load(unsigned *out, const void *line) {
   }
   __syncwarp();
 }
+// The same, turned: the thread of column c gets lines 2 * (lane % 4) and the next one of it.
+static void tensor_load_turned(unsigned *out, const void *line) {
+  const unsigned long long address = (unsigned long long)line;
+  const unsigned given[2] = {(unsigned)address, (unsigned)(address >> 32)};
+  unsigned(*all)[8] = emulated_exchange(given, 2);
+  for (int i = 0; i < 4; i++) {
+    unsigned short pair[2];
+    for (int j = 0; j < 2; j++) {
+      const unsigned *of = all[8 * i + EMULATED_LANE % 4 * 2 + j];
+      std::memcpy(&pair[j], (const char *)((unsigned long long)of[1] << 32 | of[0]) + EMULATED_LANE / 4 * 2, 2);
+    }
+    out[i] = pair[0] | (unsigned)pair[1] << 16;
+  }
+  __syncwarp();
+}
 static int emulated_dot(unsigned a, unsigned b) {
   int sum = 0;
   for (int i = 0; i < 4; i++) sum += (signed char)(a >> 8 * i) * (signed char)(b >> 8 * i);
@@ -239,6 +280,49 @@ static void tensor_multiply(int *s, const unsigned *left, const unsigned *right)
       s[i] += emulated_dot(all[row * 4 + k % 4][i / 2 + k / 4 * 2], all[column * 4 + k % 4][4 + k / 4]);
   }
   __syncwarp();
+}
+// 16 of k: elements 2 * (lane % 4) and the next one of eight are a register's halves, the second eight the next
+// registers (mma.m16n8k16).
+template <class Value>
+static void emulated_multiply_halves(float *s, const unsigned *left, const unsigned *right, Value value) {
+  const unsigned given[6] = {left[0], left[1], left[2], left[3], right[0], right[1]};
+  unsigned(*all)[8] = emulated_exchange(given, 6);
+  for (int i = 0; i < 4; i++) {
+    const int row = EMULATED_LANE / 4, column = EMULATED_LANE % 4 * 2 + i % 2;
+    double sum = s[i];
+    for (int k = 0; k < 16; k++) {
+      const int lane = k % 8 / 2, shift = k % 2 * 16;
+      const unsigned a = all[row * 4 + lane][i / 2 + k / 8 * 2], b = all[column * 4 + lane][4 + k / 8];
+      sum += (double)value((unsigned short)(a >> shift)) * value((unsigned short)(b >> shift));
+    }
+    s[i] = (float)sum;
+  }
+  __syncwarp();
+}
+static void tensor_multiply_fp16(float *s, const unsigned *left, const unsigned *right) {
+  emulated_multiply_halves(s, left, right, braid_half_to_float);
+}
+static void tensor_multiply_bf16(float *s, const unsigned *left, const unsigned *right) {
+  emulated_multiply_halves(s, left, right, [](unsigned short x) { return __uint_as_float((unsigned)x << 16); });
+}
+static unsigned tensor_pair_fp16(float first, float second) {
+  return braid_float_to_half(first) | (unsigned)braid_float_to_half(second) << 16;
+}
+static unsigned tensor_pair_bf16(float first, float second) {
+  return emulated_bfloat(first) | (unsigned)emulated_bfloat(second) << 16;
+}
+static unsigned tensor_pair_relu_fp16(float first, float second) {
+  return tensor_pair_fp16(first < 0 ? 0 : first, second < 0 ? 0 : second);
+}
+static unsigned tensor_pair_relu_bf16(float first, float second) {
+  return tensor_pair_bf16(first < 0 ? 0 : first, second < 0 ? 0 : second);
+}
+static void tensor_store(void *to, const unsigned *from) {
+  emulated_require((uintptr_t)to % 16 == 0, "a store of other than whole words");
+  std::memcpy(to, from, 16);
+}
+static void tensor_prefetch(const void *from, int bytes) {
+  emulated_require(((uintptr_t)from | (unsigned)bytes) % 16 == 0 && bytes > 0, "a prefetch of other than whole words");
 }
 static void tensor_open() {}
 static void tensor_close() {}

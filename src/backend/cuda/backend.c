@@ -6,6 +6,7 @@
  *   queue      tasks as commands of a stream                  transfer  between the card and the host
  *   record     a plan's tasks as CUDA graphs                  bounce    small transfers by pinned memory
  *   blas, dnn  kernels that are cuBLASLt's and cuDNN's        tensor    products of bytes on tensor cores
+ *   few_channels  first convolutions in 16 bits, the same
  *   nccl       sums over the cards of several processes       power     by NVML
  *   cupti      the library of the card's counters             counters  what a card counts while tasks run
  *
@@ -16,6 +17,7 @@
 
 #include "backend/cuda/compiler.h"
 #include "backend/cuda/counters.h"
+#include "backend/cuda/few_channels.h"
 #include "backend/cuda/kernel.h"
 #include "backend/cuda/libraries.h"
 #include "backend/cuda/memory.h"
@@ -175,7 +177,7 @@ static braid_status init_device(braid_cuda_device *device, size_t index, const b
   }
   describe_software(device);
   const braid_launch_family own[] = {braid_cuda_libraries_family(device), braid_cuda_nccl_family,
-                                     braid_cuda_tensor_family};
+                                     braid_cuda_tensor_family, braid_cuda_few_channels_family};
   return braid_launch_list_kernels(device->allocator, "cuda_", own, sizeof own / sizeof *own, &device->kernels,
                                    &device->kernel_count);
 }

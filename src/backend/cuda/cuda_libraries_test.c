@@ -22,7 +22,7 @@ static braid_operand operand(int rank, const int64_t *dims) {
   return out;
 }
 
-/* Does the library's kernel take the node? The last operand is its output. */
+/* Does the kernel of this name take the node? The last operand is its output. */
 static bool takes(braid_device *device, const char *name, const char *op, const braid_operand *operands, size_t count,
                   char why[256]) {
   static const struct braid_attrs kNoAttributes;
@@ -40,7 +40,7 @@ static bool takes(braid_device *device, const char *name, const char *op, const 
   snprintf(why, 256, "there is no %s", name);
   for (size_t i = 0; i < kernels; i++)
     if (strstr(list[i]->name, name) && strcmp(list[i]->op, op) == 0)
-      return backend->match(self, list[i], &node, why, 256);
+      return (!list[i]->match || list[i]->match(&node, why, 256)) && backend->match(self, list[i], &node, why, 256);
   return false;
 }
 
@@ -92,14 +92,14 @@ static int lacks_algorithms(void) {
   return 0;
 }
 
-/* A training step in bfloat16: every convolution and product is a library's, images stay channels last between them,
- * and casts are those of the samples and of the scores. */
+/* A training step in bfloat16: every convolution and product is a library's but for the first layer's, images stay
+ * channels last between them, and casts are those of the samples and of the scores. */
 static int trains_in_halves(void) {
   braid_registry *registry;
   braid_graph *model, *step;
   braid_session *session;
   braid_train_options options;
-  size_t libraries = 0, conversions = 0, casts = 0, widened = 0, on_cpu = 0;
+  size_t libraries = 0, few = 0, conversions = 0, casts = 0, widened = 0, on_cpu = 0;
   EXPECT(preload_libraries());
   EXPECT(braid_registry_create(NULL, &registry) == BRAID_OK);
   EXPECT(braid_model_load(NULL, BRAID_MODELS "/glyphs.cfg", NULL, &model) == BRAID_OK);
@@ -112,12 +112,13 @@ static int trains_in_halves(void) {
   for (size_t i = 0; i < braid_session_plan_count(session); i++) {
     braid_plan_line line = braid_session_plan(session, i);
     libraries += !strncmp(line.kernel, "cudnn_", 6) || !strncmp(line.kernel, "cublas_", 7);
+    few += strstr(line.kernel, "few_channels") != NULL;
     conversions += !strcmp(line.op, "LayoutConvert");
     casts += !strcmp(line.op, "Cast");
     widened += strstr(line.kernel, "wide_") != NULL;
     on_cpu += strncmp(line.device, "cuda", 4) != 0 && line.kernel[0];
   }
-  EXPECT(libraries == 14 && !on_cpu);
+  EXPECT(libraries == 12 && few == 2 && !on_cpu);
   EXPECT(conversions == 1 && casts == 2); /* of samples, and of scores */
   EXPECT(widened == 1);                   /* the gradient of the last bias, a few numbers */
   braid_session_destroy(session);
@@ -309,10 +310,61 @@ static void test_processes(void **state) {
   in_child(hears_of_failures, "cuda_cards.so", "nvrtc_any.so", "FAKE_CUDA_CARDS", "2");
 }
 
+/* --- few channels in 16 bits ---------------------------------------------------------------------------------------
+ */
+typedef struct few_form {
+  const char *options;
+  braid_dtype dtype;
+  int64_t channels, filters;
+  bool library, own;   /* whose kernel takes it */
+  const char *refused; /* a part of what the own one says otherwise, or cuDNN's */
+} few_form;
+
+static int few_try(const few_form *form, const char *op) {
+  const int64_t x[] = {8, form->channels, 8, 8}, w[] = {form->filters, form->channels, 1, 1},
+                y[] = {8, form->filters, 8, 8};
+  braid_operand operands[] = {operand(4, x), operand(4, w), operand(4, y)};
+  char why[256], own[256], spec[64] = "cuda0";
+  braid_registry *registry;
+  braid_device *device;
+  for (int i = 0; i < 3; i++) operands[i].desc.dtype = form->dtype;
+  if (form->options) snprintf(spec, sizeof spec, "cuda0:%s", form->options);
+  EXPECT(braid_registry_create(NULL, &registry) == BRAID_OK);
+  EXPECT(braid_device_open(registry, spec, &device) == BRAID_OK);
+  EXPECT(takes(device, "cudnn", op, operands, 3, why) == form->library);
+  EXPECT(form->library || strstr(why, "few channels in 16 bits"));
+  EXPECT(takes(device, "few_channels", op, operands, 3, own) == form->own);
+  EXPECT(form->own || strstr(own, form->refused));
+  braid_device_close(device);
+  braid_registry_destroy(registry);
+  return 0;
+}
+
+/* cuDNN leaves them to own kernels where these are, unless all of its own are asked for. */
+static int leaves_few_channels(void) {
+  static const few_form kFew[] = {
+      {NULL, BRAID_BF16, 3, 128, false, true, NULL},
+      {NULL, BRAID_F16, 4, 8, false, true, NULL},
+      {"libraries=all", BRAID_BF16, 3, 128, true, true, NULL},
+      {"tensor=off", BRAID_BF16, 3, 128, true, false, "tensor=off"},
+      {"tensor=mma", BRAID_BF16, 3, 128, false, true, NULL},
+      {NULL, BRAID_F32, 3, 128, true, false, "16 bits"},
+      {NULL, BRAID_BF16, 5, 128, true, false, "at most 4 channels"},
+      {NULL, BRAID_BF16, 3, 12, true, false, "12 filters"},
+  };
+  EXPECT(preload_libraries());
+  for (size_t i = 0; i < sizeof kFew / sizeof *kFew; i++) {
+    EXPECT(few_try(&kFew[i], "Conv") == 0);
+    EXPECT(few_try(&kFew[i], "FusedConv") == 0);
+  }
+  return 0;
+}
+
 static void test_libraries(void **state) {
   (void)state;
   in_child(uses_libraries, "cuda_cards.so", "nvrtc_any.so", NULL, NULL);
   in_child(trains_in_halves, "cuda_cards.so", "nvrtc_any.so", NULL, NULL);
+  in_child(leaves_few_channels, "cuda_cards.so", "nvrtc_any.so", NULL, NULL);
   in_child(lacks_algorithms, "cuda_cards.so", "nvrtc_any.so", "FAKE_CUBLASLT_COUNT", "0");
 }
 

@@ -1,16 +1,6 @@
-/* Products of bytes on tensor cores against the CPU's plain ones, to the bit: on a card, or by the driver and compiler
- * of tests/libraries whose kernels a C++ compiler makes into programs of the host. */
-#include <dlfcn.h>
-
+/* Products of bytes on tensor cores against the CPU's plain ones, to the bit. */
+#include "cuda_emulated.h"
 #include "launch/integer.h"
-#include "opencl_check.h"
-
-static bool emulates;
-static const char *hindrance; /* why the host cannot stand in for a card; NULL: it does, or there is one */
-
-static void need_products(void) {
-  if (hindrance) skip_test("products", "%s", hindrance);
-}
 
 static const char *const kProducts[] = {"IntegerConv", "IntegerConvGradInput", "IntegerConvGradFilter"};
 
@@ -47,7 +37,7 @@ static void product_case(const conv_case *s, int kind, int64_t bits, int64_t shi
 /* Batches that fill tiles and that do not, channels that fill blocks and that do not, more filters than a tile. */
 static void test_layers(void **state) {
   (void)state;
-  need_products();
+  emulated_need();
   static const conv_case kLayers[] = {
       {128, 1, 32, 64, {3, 3}, {3, 3}, {1, 1}, {1, 1}, {1, 1, 1, 1}},
       {128, 1, 128, 256, {2, 2}, {3, 3}, {1, 1}, {1, 1}, {1, 1, 1, 1}},
@@ -63,7 +53,7 @@ static void test_layers(void **state) {
 
 static void test_drawn(void **state) {
   (void)state;
-  need_products();
+  emulated_need();
   for (int round = 0; round < 6; round++) {
     conv_case s = {.batch = check_draw(16, 70), .groups = 1, .channels = check_draw(1, 70)};
     s.filters = check_draw(1, 150);
@@ -94,7 +84,7 @@ static void dense_case(int kind, int64_t n, int64_t k, int64_t f, int64_t sign) 
 
 static void test_dense(void **state) {
   (void)state;
-  if (emulates) skip_test("dense", "takes a card, the emulation is too slow");
+  if (emulated_is) skip_test("dense", "takes a card, the emulation is too slow");
   for (int kind = 0; kind < 3; kind++)
     for (int over = 0; over < 2; over++) {
       int64_t sizes[3] = {16, 2, 2};
@@ -106,36 +96,10 @@ static void test_dense(void **state) {
 static const struct CMUnitTest kTests[] = {cmocka_unit_test(test_layers), cmocka_unit_test(test_drawn),
                                            cmocka_unit_test(test_dense)};
 
-#ifndef __has_feature
-#define __has_feature(x) 0
-#endif
-static const char *find_hindrance(void) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || __has_feature(address_sanitizer) ||               \
-    __has_feature(thread_sanitizer)
-  return "sanitizers do not follow a thread that changes its stack";
-#elif defined(BRAID_EMULATED)
-  return "c++ makes programs of the machine that emulates this one";
-#else
-  return system("command -v c++ >/dev/null") == 0 ? NULL : "there is no c++";
-#endif
-}
-
-/* Without a card: found by these names from now on. */
-static void load_emulation(void) {
-  emulates = !getenv("BRAID_TEST_OPENCL");
-  if (!emulates) return;
-  (void)setenv("BRAID_TEST_OPENCL", "cuda0", 1);
-  hindrance = find_hindrance();
-  if (hindrance) return;
-  (void)dlopen(BRAID_LIBRARIES "/cuda_emulated.so", RTLD_NOW | RTLD_LOCAL);
-  (void)dlopen(BRAID_LIBRARIES "/nvrtc_emulated.so", RTLD_NOW | RTLD_LOCAL);
-  (void)setenv("BRAID_TEST_OPENCL", "cuda0:cache=off", 1);
-}
-
 int main(void) {
   int result = 0;
   static const char *const kOptions[] = {NULL, "tensor=mma", "slices=3"};
-  load_emulation();
+  emulated_load();
   for (size_t i = 0; i < sizeof kOptions / sizeof *kOptions; i++) {
     check_options = kOptions[i];
     result =

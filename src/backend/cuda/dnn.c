@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "backend/cuda/compiler.h"
+#include "backend/cuda/few_channels.h"
 #include "base/detail.h"
 #include "base/library.h"
 #include "base/try.h"
@@ -470,6 +471,8 @@ static bool match_convolution(const braid_cuda_device *device, direction to, con
   if (is_refused_late(to, node, &conv))
     return braid_launch_refuse(why, why_bytes,
                                "16 bits and groups of other than eights of channels: cuDNN's kernel fails");
+  if (to != kByInputs && !device->all_libraries && braid_cuda_few_channels_takes(device, node))
+    return braid_launch_refuse(why, why_bytes, "few channels in 16 bits: own kernels have tensor cores for them");
   if (is_own(device, to, node, &conv))
     return braid_launch_refuse(why, why_bytes, "one channel in a group in 16 bits: own kernels are faster");
   return match_window(&conv.window, why, why_bytes) && match_library(device, to, node, why, why_bytes);
