@@ -110,8 +110,6 @@ static void test_other_settings(void **state) {
       {DATA "--optimizer adam", DATA "--optimizer adamw", "optimizer was adam, is adamw"},
       {DATA "--optimizer adam", DATA "--optimizer adam --beta2 0.99", "beta2 was 0.999, is 0.99"},
       {DATA "--optimizer adam", DATA "--optimizer adam --epsilon 1e-6", "epsilon was 1e-08, is 1e-06"},
-      {DATA "--schedule step --step-epochs 30", DATA "--schedule step --step-epochs 3",
-       "epochs between drops was 30, is 3"},
       {DATA, DATA "--accumulate 2", "batches per step was not set, is 2"},
       {DATA "--clip-norm 1", DATA "--clip-norm 2", "limit of the gradients' norm was 1, is 2"},
       {DATA, DATA "--clip-value 0.5", "limit of a gradient's elements was not set, is 0.5"},
@@ -165,6 +163,9 @@ static void test_other_settings(void **state) {
     snprintf(line, sizeof line, SHORT "%s --epochs 2 --out $/settings-%zu --resume", cases[i].base, i);
     expect(line, 0, "another number of epochs: 2, it was 1");
   }
+  expect(SHORT DATA "--schedule step --step-epochs 1 --epochs 2 --out $/drops", 0, "");
+  expect_failure(SHORT DATA "--schedule step --step-epochs 2 --epochs 3 --out $/drops --resume", 2,
+                 "epochs between drops was 1, is 2");
 }
 
 /* Another network, and the same data from another place. */

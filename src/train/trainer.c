@@ -155,11 +155,7 @@ static braid_status trainer_build(braid_trainer *trainer, const braid_graph *mod
                       "the data set has %lld samples, fewer than a step of %lld batches of %lld",
                       (long long)info.samples, (long long)o->accumulate, (long long)o->batch);
   if (o->steps) trainer->options.epochs = (o->steps - 1) / trainer->steps + 1;
-  int64_t total = braid_trainer_total_steps(trainer);
-  if (o->lookahead_steps > total)
-    return braid_fail(BRAID_INVALID_ARGUMENT,
-                      "a lookahead goes on every %lld steps, and the training has %lld: nothing of it would be kept",
-                      (long long)o->lookahead_steps, (long long)total);
+  BRAID_TRY(braid_schedule_check(o, o->epochs, braid_trainer_total_steps(trainer)));
   BRAID_TRY(braid_loss_check(o, &info));
   BRAID_TRY(check_test(trainer));
   BRAID_TRY(balance_classes(trainer));
