@@ -189,7 +189,7 @@ BRAID_API void braid_trainer_destroy(braid_trainer *trainer);
 BRAID_API BRAID_MUST_CHECK braid_status braid_trainer_parameters(const braid_trainer *trainer, braid_graph **out);
 /* Trains to the end of the last epoch, or as long as options.patience allows. NOT_FINITE names the step and the first
  * layer whose values are not finite. If an evaluation, a report or a checkpoint fails, training continues: the failure
- * is logged, and the first one is returned at the end. */
+ * is logged, once where the same fails again within an epoch, and the first one is returned at the end. */
 BRAID_API BRAID_MUST_CHECK braid_status braid_trainer_run(braid_trainer *trainer, braid_train_callback *callback,
                                                           void *context);
 /* The model with its current parameters, as a forward graph. */
