@@ -390,12 +390,6 @@ static void check_effects(struct argp_state *state, const train_options *o) {
       {KEY_MONITOR, !plateau && !t->patience && !t->keep_best, "--monitor",
        "without --best, --patience or --schedule plateau"},
   };
-  if (step && t->steps && !is_given(o, KEY_STEP_EPOCHS))
-    argp_error(state, "--schedule step with --steps: --step-epochs is expected, the epochs between decays");
-  if (step && !is_given(o, KEY_STEP_EPOCHS) && t->epochs <= t->step_epochs)
-    argp_error(state,
-               "--schedule step lowers the rate every %lld epochs, and there are %lld: --step-epochs is expected",
-               (long long)t->step_epochs, (long long)t->epochs);
   if (o->replace_head && t->loss == BRAID_OUTPUT_LOSS)
     argp_error(state, "--replace-head fits scores to the classes of the data, which a loss (--loss output) has not");
   for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)

@@ -542,7 +542,7 @@ static void test_options_without_effect(void **state) {
       {"--data builtin:glyphs --beta1 0.8", "--beta1 has no effect with sgd"},
       {"--data builtin:glyphs --beta2 0.8", "--beta2 has no effect with sgd"},
       {"--data builtin:glyphs --epsilon 0.1", "--epsilon has no effect with sgd"},
-      {"--data builtin:glyphs --epochs 30 --schedule step", "every 30 epochs, and there are 30"},
+      {"--data builtin:glyphs --epochs 30 --schedule step", "every 30 epochs, and the training has 30"},
       {"--data builtin:glyphs --step-epochs 3", "--step-epochs has no effect without --schedule step"},
       {"--data builtin:glyphs --step-gamma 0.3 --schedule cosine", "--step-gamma has no effect without"},
       {"--data builtin:glyphs --loss squared-error --label-smoothing 0.1", "--label-smoothing has no effect"},

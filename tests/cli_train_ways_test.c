@@ -22,6 +22,13 @@ static void test_recipes_refused(void **state) {
       {DATA "--lookahead 5:0", "a share is above 0 and at most 1, not \"0\""},
       {DATA "--lookahead 5:1..2", "--lookahead"},
       {DATA "--lookahead 0", "--lookahead: a whole number of at least 1"},
+      {DATA "--epochs 2 --warmup 5", "the warm-up takes 5 steps, and the training has 4"},
+      {DATA "--steps 3 --warmup 4", "the warm-up takes 4 steps, and the training has 3"},
+      {DATA "--epochs 3 --schedule step --step-epochs 3", "every 3 epochs, and the training has 3"},
+      {DATA "--steps 5 --schedule step", "every 30 epochs, and the training has 3"},
+      {DATA "--steps 3 --lookahead 4", "every 4 steps, and the training has 3"},
+      {"--data builtin:glyphs,augment=crop+flip+crop", "augment: crop is given twice"},
+      {"--data builtin:glyphs,views=flip+flip", "views: flip is given twice"},
       {"--data builtin:glyphs,views=flip", "views is for testing, and has no effect with --no-test"},
       {"--data builtin:glyphs,views=turn", "flip, shift, or flip+shift is"},
       {"--data builtin:glyphs,border=reflect", "border= is of augment=crop and has no effect without it"},
@@ -38,6 +45,17 @@ static void test_recipes_refused(void **state) {
   expect("train " GLYPHS " --data builtin:glyphs,limit=64,views=flip+shift --batch 32 --threads 1 --steps 3 --schedule "
          "linear --lookahead 2:1..0.5 --whiten --freeze 0_*.weight --out $/views",
          0, "");
+}
+
+/* More epochs make room for what the run's own were too few for, and fewer are refused as in a new run. */
+static void test_extended(void **state) {
+  (void)state;
+#define WARM SHORT DATA "--warmup 4 --out $/warm "
+  expect_failure(WARM "--epochs 1", 2, "the warm-up takes 4 steps, and the training has 2");
+  assert_false(exists("warm"));
+  expect(WARM "--epochs 2", 0, "");
+  expect_failure(WARM "--epochs 1 --resume", 2, "the warm-up takes 4 steps, and the training has 2");
+  expect(WARM "--epochs 3 --resume", 0, "another number of epochs: 3, it was 2");
 }
 
 static void test_groups(void **state) {
@@ -214,9 +232,9 @@ static void test_own_loss_of_a_batch(void **state) {
 int main(void) {
   setenv("OMP_WAIT_POLICY", "passive", 0);
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_recipes_refused), cmocka_unit_test(test_groups),
-      cmocka_unit_test(test_fine_tuning),     cmocka_unit_test(test_monitor),
-      cmocka_unit_test(test_own_loss),        cmocka_unit_test(test_own_loss_of_a_batch),
+      cmocka_unit_test(test_recipes_refused),     cmocka_unit_test(test_extended), cmocka_unit_test(test_groups),
+      cmocka_unit_test(test_fine_tuning),         cmocka_unit_test(test_monitor),  cmocka_unit_test(test_own_loss),
+      cmocka_unit_test(test_own_loss_of_a_batch),
   };
   return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

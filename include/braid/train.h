@@ -76,8 +76,9 @@ typedef struct braid_train_options {
   double average_decay; /* in [0, 1): the exponential moving average of the parameters is evaluated and saved instead
                            of the parameters themselves. 0: no average */
   braid_schedule schedule;
-  int64_t warmup_steps;
-  int64_t step_epochs; /* BRAID_STEP: the learning rate is multiplied by step_gamma every step_epochs epochs */
+  int64_t warmup_steps; /* from 0 up to all steps of the training */
+  int64_t step_epochs;  /* BRAID_STEP: the learning rate is multiplied by step_gamma every step_epochs epochs, of which
+                           the training has more */
   double step_gamma;
   int64_t plateau_epochs;    /* BRAID_PLATEAU: the learning rate is multiplied by step_gamma after more than this many
                                 epochs in a row that were no better than the best before them by 1e-4 of it (PyTorch's
@@ -108,9 +109,9 @@ typedef struct braid_train_options {
   int64_t keep_checkpoints; /* how many stay, the newest; 0: all */
   int64_t steps; /* training ends after so many, instead of `epochs`: with its last epoch where that has fewer than the
                     others. 0: after `epochs`. Not in BRAID_INT8, whose schedules count epochs */
-  int64_t lookahead_steps; /* Lookahead (Zhang et al., 2019): after so many steps the parameters go back to the part
-                              lookahead_share of the way from where they last did, and these places are evaluated and
-                              saved. 0: none */
+  int64_t lookahead_steps; /* Lookahead (Zhang et al., 2019): after so many steps (at most all of the training) the
+                              parameters go back to the part lookahead_share of the way from where they last did, and
+                              these places are evaluated and saved. 0: none */
   double lookahead_share;  /* in (0, 1] */
   double lookahead_end;    /* the share at the end, in (0, 1]; it goes there by the cube of the steps done over all */
 } braid_train_options;
@@ -170,9 +171,10 @@ typedef struct braid_trainer braid_trainer;
  * output; with BRAID_OUTPUT_LOSS it has two inputs, the samples and their targets, and options->loss_output is the
  * loss. Its batch dimension is set to options->batch. With cross entropy, a Softmax at the output is merged into the
  * loss, with binary cross entropy a Sigmoid. `test` may be NULL; with BRAID_OUTPUT_LOSS the model is to take its last
- * batch too, of the samples that are left. Fails if the output directory is used by another run, is not a directory, or
- * cannot be written. When resuming, INVALID_ARGUMENT names the setting that differs from the checkpoint
- * (docs/training.md). The data sets must outlive the trainer.
+ * batch too, of the samples that are left. INVALID_ARGUMENT if a warm-up, the epochs of the step schedule or the steps
+ * of a lookahead reach beyond the training, with both numbers. Fails if the output directory is used by another run, is
+ * not a directory, or cannot be written. When resuming, INVALID_ARGUMENT names the setting that differs from the
+ * checkpoint (docs/training.md). The data sets must outlive the trainer.
  * With a group all of its processes create the trainer and run it, with the same model, data and options; a failure of
  * one before or between steps is returned by all (braid_group_failed_together). Process 0 writes and tests. */
 BRAID_API BRAID_MUST_CHECK braid_status braid_trainer_create(const braid_graph *model, braid_dataset *train,
@@ -187,7 +189,7 @@ BRAID_API void braid_trainer_destroy(braid_trainer *trainer);
 BRAID_API BRAID_MUST_CHECK braid_status braid_trainer_parameters(const braid_trainer *trainer, braid_graph **out);
 /* Trains to the end of the last epoch, or as long as options.patience allows. NOT_FINITE names the step and the first
  * layer whose values are not finite. If an evaluation, a report or a checkpoint fails, training continues: the failure
- * is logged, and the first one is returned at the end. */
+ * is logged, once where the same fails again within an epoch, and the first one is returned at the end. */
 BRAID_API BRAID_MUST_CHECK braid_status braid_trainer_run(braid_trainer *trainer, braid_train_callback *callback,
                                                           void *context);
 /* The model with its current parameters, as a forward graph. */
@@ -216,8 +218,9 @@ typedef struct braid_rate_search {
 } braid_rate_search;
 /* Called after every step. If it returns false, the search returns CANCELLED. */
 typedef bool braid_rate_callback(void *context, int64_t done, int64_t total, const braid_rate_point *point);
-/* `options` as for a trainer; of epochs, schedule, learning rate and output directory nothing is used: neither `model`
- * nor any file changes. `callback` may be NULL. Release `out` with braid_rate_search_deinit after a success. */
+/* `options` as for a trainer; of epochs, steps, schedule, warm-up, learning rate and output directory nothing is used:
+ * neither `model` nor any file changes. `callback` may be NULL. Release `out` with braid_rate_search_deinit after a
+ * success. */
 BRAID_API BRAID_MUST_CHECK braid_status braid_find_rate(const braid_graph *model, braid_dataset *train,
                                                         const braid_train_options *options,
                                                         const braid_rate_options *rates, braid_rate_callback *callback,

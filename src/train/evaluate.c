@@ -211,7 +211,7 @@ static braid_status evaluation_prepare(evaluation *e, const braid_graph *model, 
     if (!e->by_class || !e->is_class) return BRAID_NO_MEMORY;
   }
   BRAID_TRY(braid_session_create(e->graph, options, &e->session));
-  braid_loader_options loading = {.batch = e->batch, .keep_last = true};
+  braid_loader_options loading = {.batch = e->batch, .keep_last = true, .threads = braid_loader_usual_threads()};
   return braid_loader_create(dataset, &loading, 0, 0, &e->loader);
 }
 

@@ -7,15 +7,18 @@
 
 #include <cmocka.h>
 #include <math.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/file.h"
 #include "base/philox.h"
 #include "graph/graph.h"
 #include "tensor/npy.h"
+#include "train/data/dataset.h"
 #include "train/report/report.h"
 #include "train/trainer.h"
 
@@ -88,8 +91,9 @@ static braid_value_id add_tail(braid_graph *graph, const char *tail, braid_value
   return value;
 }
 
-static void evaluate(const char *last, const char *tail, int64_t batch, braid_test_result *result) {
-  braid_dataset *dataset = open_data();
+/* Closes the data set. */
+static void evaluate_on(braid_dataset *dataset, const char *last, const char *tail, int64_t batch,
+                        braid_test_result *result) {
   braid_graph *graph;
   braid_value_id value;
   ok(braid_graph_create(NULL, "handed on", &graph));
@@ -101,6 +105,10 @@ static void evaluate(const char *last, const char *tail, int64_t batch, braid_te
   ok(braid_test(graph, dataset, batch, NULL, NULL, NULL, result));
   braid_graph_destroy(graph);
   braid_dataset_close(dataset);
+}
+
+static void evaluate(const char *last, const char *tail, int64_t batch, braid_test_result *result) {
+  evaluate_on(open_data(), last, tail, batch, result);
 }
 
 /* The same from the scores, each sample for itself. */
@@ -313,8 +321,52 @@ static void test_nan(void **state) {
   }
 }
 
+/* --- who reads ------------------------------------------------------------------------------------------------------
+ */
+enum { kMostReaders = 64 };
+static pthread_mutex_t readers_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_t readers[kMostReaders];
+static int reader_count;
+
+/* So slowly that all threads take their part. */
+static braid_status read_slowly(void *context, int64_t index, float *pixels, int32_t *label) {
+  (void)context;
+  pthread_mutex_lock(&readers_lock);
+  int i = 0;
+  while (i < reader_count && !pthread_equal(readers[i], pthread_self())) i++;
+  if (i == reader_count && reader_count < kMostReaders) readers[reader_count++] = pthread_self();
+  pthread_mutex_unlock(&readers_lock);
+  nanosleep(&(struct timespec){0, 2000000}, NULL);
+  memcpy(pixels, scores[index], sizeof scores[index]);
+  *label = labels[index];
+  return BRAID_OK;
+}
+
+/* A test reads by as many threads as a training, and with the same result as from memory. */
+static void test_readers(void **state) {
+  (void)state;
+  const braid_dataset_source slow = {.name = "slow",
+                                     .samples = kSamples,
+                                     .channels = 1,
+                                     .height = 1,
+                                     .width = kClasses,
+                                     .classes = kClasses,
+                                     .read = read_slowly};
+  braid_dataset *dataset;
+  braid_test_result quick, result;
+  ok(braid_dataset_create(NULL, &slow, NULL, &dataset));
+  reader_count = 0;
+  evaluate_on(dataset, NULL, "", 20, &result);
+  assert_int_equal(reader_count, braid_loader_usual_threads());
+  evaluate(NULL, "", 20, &quick);
+  assert_true(quick.loss == result.loss && quick.accuracy == result.accuracy);
+  assert_memory_equal(quick.confusion, result.confusion, sizeof(int64_t[kClasses][kClasses]));
+  braid_test_result_deinit(&quick);
+  braid_test_result_deinit(&result);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_counts), cmocka_unit_test(test_report),
-                                     cmocka_unit_test(test_nan)};
+                                     cmocka_unit_test(test_readers), cmocka_unit_test(test_nan)};
   return cmocka_run_group_tests(tests, make_data, remove_data);
 }

@@ -2,7 +2,6 @@
  * from and to by themselves. */
 #include "base/detail.h"
 #include "base/pages.h"
-#include "base/thread.h"
 #include "base/try.h"
 #include "train/data/dataset.h"
 #include "train/trainer.h"
@@ -63,13 +62,6 @@ void braid_trainer_drop_feed(braid_trainer *trainer) {
 
 /* --- batches -------------------------------------------------------------------------------------------------------
  */
-/* Half of the processors: those of the CPU's kernels need the others, and a card needs few. */
-static int loader_threads(void) {
-  enum { kMostThreads = 8 };
-  int half = braid_cpu_count() / 2;
-  return half < 1 ? 1 : half > kMostThreads ? kMostThreads : half;
-}
-
 braid_status braid_trainer_seek(braid_trainer *trainer) {
   drop_loader(trainer);
   braid_loader_options loading = {.batch = trainer->options.batch,
@@ -78,7 +70,7 @@ braid_status braid_trainer_seek(braid_trainer *trainer) {
                                   .augment = true,
                                   .mixup = trainer->options.mixup,
                                   .label_noise = trainer->options.label_noise,
-                                  .threads = loader_threads(),
+                                  .threads = braid_loader_usual_threads(),
                                   .slice_first = trainer->slice.first,
                                   .slice_count = trainer->slice.group ? trainer->slice.count : 0};
   bool at_end = trainer->epoch_step == braid_trainer_epoch_steps(trainer);

@@ -117,7 +117,9 @@ braid_status braid_find_rate(const braid_graph *model, braid_dataset *train, con
   o.out_directory = o.ledger = NULL; /* nothing is kept */
   o.resume = o.keep_best = false;
   o.trace = NULL;
-  o.steps = 0;
+  o.schedule = BRAID_CONSTANT;
+  o.warmup_steps = 0;
+  o.steps = o.precision == BRAID_INT8 ? 0 : rates->steps;
   braid_trainer *trainer;
   BRAID_TRY(braid_trainer_create(model, train, NULL, &o, &trainer));
   out->points = braid_zalloc_array(NULL, (size_t)rates->steps, sizeof *out->points);

@@ -63,6 +63,9 @@ static braid_rate_search search_rates(int threads) {
   braid_rate_search search;
   rates = (braid_rate_options){.least = 1e-4, .most = 1000, .steps = kSteps};
   options.threads = threads;
+  options.epochs = 1; /* of which, and of the schedule, the search takes nothing */
+  options.schedule = BRAID_STEP;
+  options.warmup_steps = 1000000;
   ok(braid_find_rate(graph, data, &options, &rates, NULL, NULL, &search));
   braid_dataset_close(data);
   braid_graph_destroy(graph);

@@ -8,6 +8,7 @@
 #include "graph/graph.h"
 #include "graph/onnx_dtype.h"
 #include "runtime/plan/resolve.h"
+#include "train/data/dataset.h"
 #include "train/metrics.h"
 #include "train/step.h"
 
@@ -203,8 +204,8 @@ braid_status braid_test_loss(const braid_graph *model, const char *output, braid
   braid_loader *loader;
   BRAID_TRY(check_last(&t, batch));
   BRAID_TRY(open_session(&t, batch, &session));
-  braid_status status =
-      braid_loader_create(dataset, &(braid_loader_options){.batch = batch, .keep_last = true}, 0, 0, &loader);
+  braid_loader_options loading = {.batch = batch, .keep_last = true, .threads = braid_loader_usual_threads()};
+  braid_status status = braid_loader_create(dataset, &loading, 0, 0, &loader);
   if (status == BRAID_OK) {
     status = run_batches(&t, session, loader, batch, callback, context, result);
     braid_loader_destroy(loader);

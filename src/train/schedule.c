@@ -46,6 +46,24 @@ double braid_learning_rate(const braid_train_options *options, const braid_recor
   return base;
 }
 
+braid_status braid_schedule_check(const braid_train_options *options, int64_t epochs, int64_t total) {
+  const braid_train_options *o = options;
+  if (o->precision == BRAID_INT8) return BRAID_OK; /* which has a schedule of its own */
+  if (o->warmup_steps > total)
+    return braid_fail(BRAID_INVALID_ARGUMENT,
+                      "the warm-up takes %lld steps, and the training has %lld: it would end below its learning rate",
+                      (long long)o->warmup_steps, (long long)total);
+  if (o->schedule == BRAID_STEP && o->step_epochs >= epochs)
+    return braid_fail(BRAID_INVALID_ARGUMENT,
+                      "the step schedule lowers the rate every %lld epochs, and the training has %lld: it would stay",
+                      (long long)o->step_epochs, (long long)epochs);
+  if (o->lookahead_steps > total)
+    return braid_fail(BRAID_INVALID_ARGUMENT,
+                      "a lookahead goes on every %lld steps, and the training has %lld: nothing of it would be kept",
+                      (long long)o->lookahead_steps, (long long)total);
+  return BRAID_OK;
+}
+
 double braid_kept_weight(const braid_train_options *options, int64_t update, int64_t total) {
   if (!options->lookahead_steps) return update == 1 ? 1 : 1 - options->average_decay;
   if (update % options->lookahead_steps != 0) return 0;

@@ -10,6 +10,11 @@
  * done before, which the plateau schedule goes by. */
 double braid_learning_rate(const braid_train_options *options, const braid_record *record, int64_t step,
                            int64_t steps_per_epoch);
+/* Whether all that the options order by a number of steps or epochs begins within the training of `epochs` epochs,
+ * `total` steps, that it is to have: the warm-up is over with the last step at the latest, the step schedule lowers the
+ * rate, and a lookahead keeps something. INVALID_ARGUMENT has both numbers. What may come or not (patience, a plateau)
+ * is not asked for. */
+BRAID_MUST_CHECK braid_status braid_schedule_check(const braid_train_options *options, int64_t epochs, int64_t total);
 /* How far the kept parameters go towards those after update `update` (1-based) of `total`: an average after each, those
  * of a lookahead after some, 0 in between. */
 double braid_kept_weight(const braid_train_options *options, int64_t update, int64_t total);

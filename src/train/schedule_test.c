@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 #include <math.h>
+#include <string.h>
 
 #include "train/schedule.h"
 
@@ -105,8 +106,36 @@ static void test_linear(void **state) {
   near(braid_learning_rate(&options, NULL, 4, 5), 0.02);
 }
 
+static void expect_beyond(const braid_train_options *options, int64_t epochs, int64_t total, const char *detail) {
+  braid_status status = braid_schedule_check(options, epochs, total);
+  if (!detail) assert_int_equal(status, BRAID_OK);
+  if (!detail) return;
+  assert_int_equal(status, BRAID_INVALID_ARGUMENT);
+  if (!strstr(braid_error_detail(), detail)) fail_msg("\"%s\" is not in: %s", detail, braid_error_detail());
+}
+
+/* What is to begin only after the last step or epoch is refused, with both numbers. */
+static void test_beyond_the_run(void **state) {
+  (void)state;
+  braid_train_options options = base(BRAID_COSINE, 4);
+  options.warmup_steps = 20;
+  expect_beyond(&options, 4, 20, NULL);
+  expect_beyond(&options, 4, 19, "the warm-up takes 20 steps, and the training has 19");
+  options.precision = BRAID_INT8; /* whose schedule is another */
+  expect_beyond(&options, 4, 19, NULL);
+  options = base(BRAID_STEP, 30);
+  expect_beyond(&options, 31, 310, NULL);
+  expect_beyond(&options, 30, 300, "every 30 epochs, and the training has 30");
+  options.schedule = BRAID_PLATEAU; /* which lowers the rate where it is needed */
+  expect_beyond(&options, 2, 20, NULL);
+  options.lookahead_steps = 20;
+  expect_beyond(&options, 2, 20, NULL);
+  expect_beyond(&options, 2, 19, "a lookahead goes on every 20 steps, and the training has 19");
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_cosine), cmocka_unit_test(test_one_cycle),
-                                     cmocka_unit_test(test_linear), cmocka_unit_test(test_step_and_warmup)};
+                                     cmocka_unit_test(test_linear), cmocka_unit_test(test_step_and_warmup),
+                                     cmocka_unit_test(test_beyond_the_run)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

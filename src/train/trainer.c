@@ -155,11 +155,7 @@ static braid_status trainer_build(braid_trainer *trainer, const braid_graph *mod
                       "the data set has %lld samples, fewer than a step of %lld batches of %lld",
                       (long long)info.samples, (long long)o->accumulate, (long long)o->batch);
   if (o->steps) trainer->options.epochs = (o->steps - 1) / trainer->steps + 1;
-  int64_t total = braid_trainer_total_steps(trainer);
-  if (o->lookahead_steps > total)
-    return braid_fail(BRAID_INVALID_ARGUMENT,
-                      "a lookahead goes on every %lld steps, and the training has %lld: nothing of it would be kept",
-                      (long long)o->lookahead_steps, (long long)total);
+  BRAID_TRY(braid_schedule_check(o, o->epochs, braid_trainer_total_steps(trainer)));
   BRAID_TRY(braid_loss_check(o, &info));
   BRAID_TRY(check_test(trainer));
   BRAID_TRY(balance_classes(trainer));
@@ -257,7 +253,8 @@ braid_status braid_trainer_parameters(const braid_trainer *trainer, braid_graph 
 void braid_trainer_destroy(braid_trainer *trainer) {
   if (!trainer) return;
   const braid_allocator *allocator = trainer->allocator;
-  if (braid_aside_end(trainer) != BRAID_OK) braid_clear_detail();
+  trainer->ending = true;
+  braid_aside_end(trainer);
   braid_trainer_drop_feed(trainer);
   braid_events_close(trainer->events);
   braid_ledger_writer_close(trainer->ledger);
@@ -467,7 +464,8 @@ static braid_train_progress progress_of(const braid_trainer *trainer, double rat
 
 /* After the user asked to stop: what was done is kept. */
 static braid_status cancelled(braid_trainer *trainer) {
-  braid_trainer_note_failure(trainer, braid_aside_end(trainer), "what a thread was writing is lost");
+  trainer->ending = true;
+  braid_aside_end(trainer);
   BRAID_TRY(braid_trainer_check_finite(trainer));
   if (trainer->output) BRAID_TRY(braid_trainer_save(trainer));
   braid_trainer_write_model(trainer);
@@ -499,6 +497,7 @@ static bool is_over(const braid_trainer *trainer) {
 braid_status braid_trainer_run(braid_trainer *trainer, braid_train_callback *callback, void *context) {
   double seconds = 0; /* of training alone, for the rate */
   int64_t timed = 0;
+  trainer->ending = false;
   /* A run that is over, of which the model may not have been written. */
   if (is_over(trainer) && trainer->output && trainer->savable)
     BRAID_TRY(braid_trainer_save_model(trainer, "model.onnx"));
@@ -534,13 +533,14 @@ braid_status braid_trainer_run(braid_trainer *trainer, braid_train_callback *cal
     if (status != BRAID_OK) return status;
   }
   if (trainer->slice.group && timed && trainer->looked_at != braid_trainer_steps_done(trainer)) {
-    braid_trainer_note_failure(trainer, braid_aside_end(trainer), "what a thread was writing is lost");
+    braid_aside_end(trainer);
     BRAID_TRY(look_at_state(trainer, true));
   }
   BRAID_TRY(braid_trainer_keep_all(trainer));
   if (trainer->ledger) BRAID_TRY(braid_ledger_writer_sync(trainer->ledger));
   braid_status status = braid_session_save_trace(trainer->session);
   if (status != BRAID_OK) return status;
-  return trainer->side_failure == BRAID_OK ? BRAID_OK
-                                           : braid_fail(trainer->side_failure, "%s", trainer->side_failure_detail);
+  if (trainer->side_failure == BRAID_OK) return BRAID_OK;
+  return braid_fail(trainer->side_failure, "trained to the end, but not all went well: %s",
+                    trainer->side_failure_detail);
 }

@@ -19,6 +19,8 @@ typedef struct braid_step_room {
   float loss;
 } braid_step_room;
 
+enum { BRAID_TOLD = 16 }; /* more than an epoch has kinds of failures */
+
 struct braid_trainer {
   const braid_allocator *allocator;
   const braid_log *log;        /* the registry's; NULL: none */
@@ -57,6 +59,9 @@ struct braid_trainer {
   braid_state_copy state_copy; /* of the step that was last looked at; while there is an aside, also the thread's */
   int64_t looked_at;           /* steps that were done when the state was last looked at before it was kept */
   bool model_owed;             /* model.onnx is that of an earlier epoch */
+  bool ending;                 /* no step follows, although some are left: the run was stopped, or failed */
+  uint64_t told[BRAID_TOLD];   /* hashes of the failures that were told last, so that none is told twice */
+  size_t told_count;           /* so far; the next replaces told[told_count % BRAID_TOLD] */
   braid_status side_failure; /* first failure of an evaluation, report or checkpoint; returned at the end of the run */
   char side_failure_detail[1024];
 };
@@ -73,6 +78,10 @@ static inline int64_t braid_trainer_steps_done(const braid_trainer *trainer) {
 static inline int64_t braid_trainer_epoch_steps(const braid_trainer *trainer) {
   int64_t left = braid_trainer_total_steps(trainer) - trainer->epoch * trainer->steps;
   return trainer->options.steps && left < trainer->steps ? left : trainer->steps;
+}
+/* The epoch that runs, or the last one that did, from 1 on. */
+static inline int64_t braid_trainer_epoch_begun(const braid_trainer *trainer) {
+  return trainer->epoch + (trainer->epoch_step > 0);
 }
 /* What checkpoints hold of the training graph, and a ledger hashes. */
 static inline bool braid_value_is_kept(const braid_value *value) {
@@ -124,8 +133,12 @@ BRAID_MUST_CHECK braid_status braid_trainer_step(braid_trainer *trainer, double 
 BRAID_MUST_CHECK braid_status braid_trainer_save(braid_trainer *trainer);
 /* DIR/NAME: what is trained as ONNX. */
 BRAID_MUST_CHECK braid_status braid_trainer_save_model(braid_trainer *trainer, const char *name);
-/* What fails beside training itself does not end it: nothing trained is lost, and the run fails when it is done. */
+/* What fails beside training itself does not end it: it is told, once where the same fails again, and the run fails
+ * when it is done. The detail is that of braid_error_detail(). */
 void braid_trainer_note_failure(braid_trainer *trainer, braid_status status, const char *what);
+/* The same of an earlier epoch; `detail` may be empty. */
+void braid_trainer_note_failure_of(braid_trainer *trainer, int64_t epoch, braid_status status, const char *what,
+                                   const char *detail);
 /* Writes a checkpoint, and model.onnx, where there is an output directory. What is large is written aside (aside.h),
  * and not at all while the one before is. */
 void braid_trainer_keep(braid_trainer *trainer, bool model);

@@ -1,8 +1,12 @@
 /* A run that was stopped and resumed ends with the same bits as one that never was. */
+#include <dirent.h>
 #include <pthread.h>
+#include <signal.h>
+#include <sys/resource.h>
 #include <time.h>
 
 #include "braid/allocator.h"
+#include "train/checkpoint/aside.h"
 #include "train/data/dataset.h"
 #include "train/trainer_fixture.h"
 
@@ -280,6 +284,88 @@ static void test_hidden_aside(void **state) {
   free(found);
 }
 
+/* --- a full disk ----------------------------------------------------------------------------------------------------
+ */
+static char told[8192];
+
+static void listen(void *context, braid_log_level level, const char *message) {
+  (void)context, (void)level;
+  snprintf(told + strlen(told), sizeof told - strlen(told), "%s\n", message);
+}
+
+static void limit_files(rlim_t bytes) {
+  struct rlimit limit;
+  assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+  limit.rlim_cur = bytes;
+  assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+}
+
+/* From the second epoch on no file has room for more than a little. `context` is the trainer. */
+static bool fill_disk(void *context, const braid_train_progress *progress) {
+  if (progress->epoch < 2) return true;
+  while (progress->epoch == 2 && progress->step == 1 && braid_aside_is_busy(context)) /* with the first epoch */
+    nanosleep(&(struct timespec){0, 1000000}, NULL);
+  limit_files(2048);
+  return true;
+}
+
+/* In a line that ends with `end`. */
+static void expect_told_once(const char *text, const char *end) {
+  const char *at = strstr(told, text);
+  if (!at || strstr(at + 1, text)) fail_msg("\"%s\" is not once in: %s", text, told);
+  const char *line_end = strchr(at, '\n');
+  if (memcmp(line_end - strlen(end), end, strlen(end)) != 0)
+    fail_msg("\"%s\" does not end with \"%s\": %s", text, end, told);
+}
+
+static void expect_no_part(const char *name) {
+  char path[160];
+  snprintf(path, sizeof path, "%s/%s", folder, name);
+  DIR *all = opendir(path);
+  assert_non_null(all);
+  for (struct dirent *entry; (entry = readdir(all));)
+    if (strstr(entry->d_name, ".tmp-")) fail_msg("%s is left", entry->d_name);
+  closedir(all);
+}
+
+/* Each failure is told once, of the epoch that it is of, and nothing goes on after the last step. What a thread writes
+ * is judged when it has ended: of the second epoch maybe before the third one's end, maybe after it. */
+static void test_full_disk(void **state) {
+  (void)state;
+  static const char kReason[] = "cannot write: File too large", kGoesOn[] = "File too large; training goes on";
+  struct rlimit all;
+  assert_int_equal(getrlimit(RLIMIT_FSIZE, &all), 0);
+  signal(SIGXFSZ, SIG_IGN);
+  braid_registry_set_log(registry, &(braid_log){listen, NULL});
+  for (int aside = 0; aside < 2; aside++) {
+    braid_graph *graph = network();
+    braid_dataset *data = glyphs("train");
+    braid_trainer *trainer;
+    braid_train_options options = options_of(aside ? "full-aside" : "full");
+    options.epochs = 3;
+    ok(braid_trainer_create(graph, data, NULL, &options, &trainer));
+    trainer->aside_bytes = aside ? 0 : SIZE_MAX;
+    told[0] = 0;
+    braid_status status = braid_trainer_run(trainer, fill_disk, trainer);
+    limit_files(all.rlim_cur);
+    assert_int_equal(status, BRAID_IO);
+    assert_non_null(strstr(braid_error_detail(), "trained to the end, but not all went well: epoch 2: "));
+    braid_trainer_destroy(trainer);
+    expect_told_once("epoch 2: the checkpoint was not written: ", aside ? "" : kGoesOn);
+    if (!aside) expect_told_once("epoch 2: the model was not written: ", kGoesOn);
+    expect_told_once("epoch 2: the report was not written: ", kGoesOn);
+    expect_told_once("epoch 3: the checkpoint was not written: ", kReason);
+    expect_told_once("epoch 3: the model was not written: ", kReason);
+    expect_told_once("epoch 3: the report was not written: ", kReason);
+    expect_told_once("checkpoint-0000000020.braid", "");
+    expect_told_once("checkpoint-0000000030.braid", "");
+    expect_no_part(aside ? "full-aside" : "full");
+    braid_dataset_close(data);
+    braid_graph_destroy(graph);
+  }
+  braid_registry_set_log(registry, NULL);
+}
+
 static braid_train_options options_with_monitor(const char *name) {
   braid_train_options options = options_of(name);
   options.batch = 80;
@@ -398,6 +484,7 @@ int main(void) {
                                      cmocka_unit_test(test_slow_disk),
                                      cmocka_unit_test(test_lost_aside),
                                      cmocka_unit_test(test_hidden_aside),
+                                     cmocka_unit_test(test_full_disk),
                                      cmocka_unit_test(test_resume_with_monitor),
                                      cmocka_unit_test(test_balanced_classes),
                                      cmocka_unit_test(test_average_is_saved)};

@@ -74,7 +74,8 @@ static braid_status next_batch(braid_trainer *trainer, bool begins) {
   if (status == BRAID_OK || status == BRAID_CANCELLED || !trainer->output) return status;
   char detail[1024];
   snprintf(detail, sizeof detail, "%s", braid_error_detail());
-  braid_trainer_note_failure(trainer, braid_aside_end(trainer), "what a thread was writing is lost");
+  trainer->ending = true;
+  braid_aside_end(trainer);
   bool kept = braid_trainer_check_finite(trainer) == BRAID_OK && braid_trainer_save(trainer) == BRAID_OK;
   if (!kept) return braid_fail(status, "%.800s; and no checkpoint could be written", detail);
   return braid_fail(status, "%.800s; a checkpoint of what was trained before is in %s", detail,

@@ -11,6 +11,8 @@
 #include "train/diagnose.h"
 #include "train/ledger/writer.h"
 
+static const char kNotWritten[] = "the checkpoint was not written", kModelNotWritten[] = "the model was not written";
+
 /* What is written, beside the trainer's copy of its state. The thread reads nothing else of the trainer that changes.
  */
 struct braid_aside {
@@ -23,6 +25,8 @@ struct braid_aside {
   braid_thread thread;
   uint32_t done; /* atomic */
   braid_status status;
+  int64_t epoch;    /* that it is of */
+  const char *what; /* is said of a failure */
   char detail[1024];
 };
 
@@ -88,14 +92,11 @@ static braid_status write_model(braid_aside *aside) {
 static void *aside_main(void *context) {
   braid_aside *aside = context;
   aside->status = write_checkpoint(aside);
-  const char *what = aside->path;
   if (aside->status == BRAID_OK && aside->model) {
-    what = aside->model_path;
+    aside->what = kModelNotWritten;
     aside->status = write_model(aside);
   }
-  if (aside->status != BRAID_OK)
-    snprintf(aside->detail, sizeof aside->detail, "%.300s: %.600s", what,
-             braid_error_detail()[0] ? braid_error_detail() : braid_status_text(aside->status));
+  if (aside->status != BRAID_OK) snprintf(aside->detail, sizeof aside->detail, "%s", braid_error_detail());
   __atomic_store_n(&aside->done, 1, __ATOMIC_RELEASE);
   return NULL;
 }
@@ -120,7 +121,11 @@ braid_status braid_aside_begin(braid_trainer *trainer, bool model) {
   if (trainer->ledger) BRAID_TRY(braid_ledger_writer_sync(trainer->ledger)); /* no checkpoint is ahead of it */
   braid_aside *aside = braid_zalloc(trainer->allocator, sizeof *aside);
   if (!aside) return BRAID_NO_MEMORY;
-  *aside = (braid_aside){.allocator = trainer->allocator, .trainer = trainer, .model = model};
+  *aside = (braid_aside){.allocator = trainer->allocator,
+                         .trainer = trainer,
+                         .model = model,
+                         .epoch = braid_trainer_epoch_begun(trainer),
+                         .what = kNotWritten};
   braid_status status = copy_head(trainer, aside);
   if (status == BRAID_OK) status = braid_thread_start(&aside->thread, "braid keeps", aside_main, aside);
   if (status == BRAID_OK)
@@ -130,19 +135,15 @@ braid_status braid_aside_begin(braid_trainer *trainer, bool model) {
   return status;
 }
 
-braid_status braid_aside_end(braid_trainer *trainer) {
+void braid_aside_end(braid_trainer *trainer) {
   braid_aside *aside = trainer->aside;
-  if (!aside) return BRAID_OK;
+  if (!aside) return;
   braid_thread_join(&aside->thread);
   trainer->aside = NULL;
-  braid_status status = aside->status == BRAID_OK ? BRAID_OK : braid_fail(aside->status, "%s", aside->detail);
-  trainer->model_owed |= aside->model && status != BRAID_OK;
+  braid_trainer_note_failure_of(trainer, aside->epoch, aside->status, aside->what, aside->detail);
+  trainer->model_owed |= aside->model && aside->status != BRAID_OK;
   aside_destroy(aside);
-  return status;
 }
-
-static const char kNotWrittenAside[] = "what a thread was writing is lost";
-static const char kNotWritten[] = "the checkpoint was not written";
 
 /* What is large is written aside; then what comes while that goes on is not kept. Memory that is too short for a copy
  * is enough for one value after the other. */
@@ -152,7 +153,7 @@ void braid_trainer_keep(braid_trainer *trainer, bool model) {
   bool looked_at = trainer->looked_at == braid_trainer_steps_done(trainer);
   trainer->model_owed |= model && trainer->savable;
   if (aside && (!looked_at || braid_aside_is_busy(trainer))) return;
-  braid_trainer_note_failure(trainer, braid_aside_end(trainer), kNotWrittenAside);
+  braid_aside_end(trainer);
   braid_status status = aside ? braid_aside_begin(trainer, trainer->model_owed) : BRAID_NO_MEMORY;
   if (status != BRAID_NO_MEMORY) {
     braid_trainer_note_failure(trainer, status, kNotWritten);
@@ -167,13 +168,13 @@ void braid_trainer_keep(braid_trainer *trainer, bool model) {
 void braid_trainer_write_model(braid_trainer *trainer) {
   if (!trainer->model_owed) return;
   trainer->model_owed = false;
-  braid_trainer_note_failure(trainer, braid_trainer_save_model(trainer, "model.onnx"), "the model was not written");
+  braid_trainer_note_failure(trainer, braid_trainer_save_model(trainer, "model.onnx"), kModelNotWritten);
 }
 
 braid_status braid_trainer_keep_all(braid_trainer *trainer) {
   if (!trainer->output || !braid_aside_suits(trainer)) return BRAID_OK;
   if (trainer->looked_at != braid_trainer_steps_done(trainer)) BRAID_TRY(braid_trainer_check_finite(trainer));
-  braid_trainer_note_failure(trainer, braid_aside_end(trainer), kNotWrittenAside);
+  braid_aside_end(trainer);
   braid_trainer_note_failure(trainer, braid_trainer_save(trainer), kNotWritten);
   braid_trainer_write_model(trainer);
   return BRAID_OK;

@@ -19,7 +19,7 @@ bool braid_aside_is_busy(const braid_trainer *trainer);
 /* The trainer's copy of its state is written by the thread, which has it until its end; the one before must have ended.
  * `model`: model.onnx too. NO_MEMORY: nothing was begun. */
 BRAID_MUST_CHECK braid_status braid_aside_begin(braid_trainer *trainer, bool model);
-/* Waits for the one that is being written; its failure. */
-BRAID_MUST_CHECK braid_status braid_aside_end(braid_trainer *trainer);
+/* Waits for the one that is being written, and notes its failure (braid_trainer_note_failure_of). */
+void braid_aside_end(braid_trainer *trainer);
 
 #endif

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/fnv.h"
 #include "base/try.h"
 #include "base/vector.h"
 #include "braid/model.h"
@@ -11,6 +12,7 @@
 #include "train/checkpoint/persist.h"
 #include "train/checkpoint/settings.h"
 #include "train/ledger/writer.h"
+#include "train/monitor.h"
 #include "train/trainer.h"
 
 /* The counters of a run, one section of float64: exact up to 2^53. */
@@ -128,15 +130,39 @@ braid_status braid_trainer_save_model(braid_trainer *trainer, const char *name) 
   return status;
 }
 
-void braid_trainer_note_failure(braid_trainer *trainer, braid_status status, const char *what) {
+/* --- failures beside training --------------------------------------------------------------------------------------
+ */
+/* Whether steps follow for certain: an epoch that is still to be tested may be the last by options.patience. */
+static bool steps_follow(const braid_trainer *trainer) {
+  const braid_train_options *o = &trainer->options;
+  if (trainer->ending || braid_trainer_steps_done(trainer) >= braid_trainer_total_steps(trainer)) return false;
+  int64_t ended = trainer->epoch + (trainer->epoch_step == braid_trainer_epoch_steps(trainer));
+  return o->patience < 1 || ended - 1 - braid_monitor_best(o, &trainer->record) < o->patience;
+}
+
+static bool was_told(braid_trainer *trainer, const char *text) {
+  uint64_t hash = braid_fnv_mix(BRAID_FNV_START, text, strlen(text));
+  for (size_t i = 0; i < BRAID_TOLD && i < trainer->told_count; i++)
+    if (trainer->told[i] == hash) return true;
+  trainer->told[trainer->told_count++ % BRAID_TOLD] = hash;
+  return false;
+}
+
+void braid_trainer_note_failure_of(braid_trainer *trainer, int64_t epoch, braid_status status, const char *what,
+                                   const char *detail) {
+  char text[sizeof trainer->side_failure_detail];
   if (status == BRAID_OK) return;
-  const char *detail = braid_error_detail()[0] ? braid_error_detail() : braid_status_text(status);
-  long long epoch = (long long)trainer->epoch + (trainer->epoch_step > 0);
-  braid_log_write(trainer->log, BRAID_LOG_WARNING, "epoch %lld: %s: %s; training goes on", epoch, what, detail);
+  snprintf(text, sizeof text, "epoch %lld: %s: %s", (long long)epoch, what,
+           detail[0] ? detail : braid_status_text(status));
+  if (!was_told(trainer, text))
+    braid_log_write(trainer->log, BRAID_LOG_WARNING, "%s%s", text, steps_follow(trainer) ? "; training goes on" : "");
   if (trainer->side_failure != BRAID_OK) return;
   trainer->side_failure = status;
-  snprintf(trainer->side_failure_detail, sizeof trainer->side_failure_detail, "epoch %lld: %s: %s", epoch, what,
-           detail);
+  memcpy(trainer->side_failure_detail, text, strlen(text) + 1);
+}
+
+void braid_trainer_note_failure(braid_trainer *trainer, braid_status status, const char *what) {
+  braid_trainer_note_failure_of(trainer, braid_trainer_epoch_begun(trainer), status, what, braid_error_detail());
 }
 
 /* --- reading -------------------------------------------------------------------------------------------------------

@@ -105,6 +105,9 @@ bool braid_dataset_is_finite(const braid_dataset *dataset);
 const braid_allocator *braid_dataset_allocator(const braid_dataset *dataset);
 const braid_spec *braid_dataset_spec(const braid_dataset *dataset);
 
+/* How many threads read where nobody says it, in training and in tests: half of the processors, since the CPU's kernels
+ * need the others and a card needs few, and 1 to 8. */
+int braid_loader_usual_threads(void);
 /* The memory of all batches of a loader. */
 void *braid_loader_memory(const braid_loader *loader, size_t *bytes);
 

@@ -19,6 +19,7 @@
 enum {
   kDefaultDepth = 3,
   kMaxThreads = 64,
+  kMostUsualThreads = 8,
   kMaxDepth = 1024,
   kTurns = 4, /* how often a thread takes rows of a batch */
   kRounds = 6,
@@ -354,6 +355,11 @@ void braid_loader_destroy(braid_loader *loader) {
   pthread_cond_destroy(&loader->filled);
   pthread_mutex_destroy(&loader->lock);
   braid_free(loader->allocator, loader);
+}
+
+int braid_loader_usual_threads(void) {
+  int half = braid_cpu_count() / 2;
+  return half < 1 ? 1 : half > kMostUsualThreads ? kMostUsualThreads : half;
 }
 
 void *braid_loader_memory(const braid_loader *loader, size_t *bytes) {

@@ -48,45 +48,43 @@ static braid_status set_size(const char *value, braid_spec *spec) {
   return wrong("size", value, "HEIGHTxWIDTH is");
 }
 
-static braid_status set_augment(char *value, braid_spec *spec) {
+/* A word of a list, and what it switches on. */
+typedef struct switch_name {
+  const char *name;
+  bool *on;
+} switch_name;
+
+/* Words with + between, each at most once: who gives one twice means something else. */
+static braid_status set_switches(const char *key, char *value, const switch_name *names, size_t count,
+                                 const char *expected) {
   for (char *at = value, *next; at; at = next) {
+    size_t i = 0;
     next = strchr(at, '+');
     if (next) *next++ = '\0';
-    if (strcmp(at, "crop") == 0)
-      spec->crop = true;
-    else if (strcmp(at, "flip") == 0)
-      spec->flip = true;
-    else if (strcmp(at, "alternating-flip") == 0)
-      spec->alternating_flip = true;
-    else if (strcmp(at, "resized-crop") == 0)
-      spec->resized_crop = true;
-    else if (strcmp(at, "colour") == 0)
-      spec->colour = true;
-    else if (strcmp(at, "cutout") == 0)
-      spec->cutout = true;
-    else if (strcmp(at, "none") != 0)
-      return wrong(
-          "augment", at,
-          "crop, resized-crop, flip, alternating-flip, colour, cutout, several of them with + between, or none "
-          "is");
+    while (i < count && strcmp(at, names[i].name) != 0) i++;
+    if (i == count) return wrong(key, at, expected);
+    if (*names[i].on) return braid_fail(BRAID_INVALID_ARGUMENT, "data: %s: %s is given twice", key, at);
+    *names[i].on = true;
   }
+  return BRAID_OK;
+}
+
+static braid_status set_augment(char *value, braid_spec *spec) {
+  const switch_name names[] = {{"crop", &spec->crop},     {"resized-crop", &spec->resized_crop},
+                               {"flip", &spec->flip},     {"alternating-flip", &spec->alternating_flip},
+                               {"colour", &spec->colour}, {"cutout", &spec->cutout}};
+  if (strcmp(value, "none") == 0) return BRAID_OK;
+  BRAID_TRY(set_switches(
+      "augment", value, names, sizeof names / sizeof *names,
+      "crop, resized-crop, flip, alternating-flip, colour, cutout, several of them with + between, or none alone is"));
   if (spec->crop && spec->resized_crop) return wrong("augment", "crop+resized-crop", "one of the two crops is");
   if (spec->flip && spec->alternating_flip) return wrong("augment", "flip+alternating-flip", "one of the two flips is");
   return BRAID_OK;
 }
 
 static braid_status set_views(char *value, braid_spec *spec) {
-  for (char *at = value, *next; at; at = next) {
-    next = strchr(at, '+');
-    if (next) *next++ = '\0';
-    if (strcmp(at, "flip") == 0)
-      spec->view_flipped = true;
-    else if (strcmp(at, "shift") == 0)
-      spec->view_shifted = true;
-    else
-      return wrong("views", at, "flip, shift, or flip+shift is");
-  }
-  return BRAID_OK;
+  const switch_name names[] = {{"flip", &spec->view_flipped}, {"shift", &spec->view_shifted}};
+  return set_switches("views", value, names, sizeof names / sizeof *names, "flip, shift, or flip+shift is");
 }
 
 /* `count` numbers from `least` to `most` with / between. */

@@ -3,16 +3,20 @@
 #include "train/report/events.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "base/text.h"
 #include "base/try.h"
 
 struct braid_events {
   const braid_allocator *allocator;
-  FILE *file;
+  int file;
+  int64_t bytes;      /* of whole records, in the file */
+  braid_text pending; /* records that follow */
   char path[4096];
   uint32_t crc_table[256];
 };
@@ -42,10 +46,10 @@ static braid_status put_record(braid_events *events, const uint8_t *data, size_t
   memcpy(head + 8, &crc, 4);
   crc = masked_crc(events, data, bytes);
   memcpy(tail, &crc, 4);
-  if (fwrite(head, 1, sizeof head, events->file) != sizeof head || fwrite(data, 1, bytes, events->file) != bytes ||
-      fwrite(tail, 1, sizeof tail, events->file) != sizeof tail)
-    return braid_fail(BRAID_IO, "%s: %s", events->path, strerror(errno));
-  return BRAID_OK;
+  braid_text_add_bytes(&events->pending, head, sizeof head);
+  braid_text_add_bytes(&events->pending, data, bytes);
+  braid_text_add_bytes(&events->pending, tail, sizeof tail);
+  return events->pending.failed ? BRAID_NO_MEMORY : BRAID_OK;
 }
 
 /* --- messages ------------------------------------------------------------------------------------------------------
@@ -118,6 +122,23 @@ static braid_status put_header(braid_events *events, int64_t resumed_at) {
   return put_record(events, start.data, start.bytes);
 }
 
+/* Whole records or nothing: a reader stops at one that is torn. What was not written is tried again the next time. */
+static bool put_pending(braid_events *events) {
+  for (size_t done = 0; done < events->pending.length;) {
+    ssize_t put = pwrite(events->file, events->pending.data + done, events->pending.length - done,
+                         (off_t)events->bytes + (off_t)done);
+    if (put > 0) done += (size_t)put;
+    if (put > 0 || (put < 0 && errno == EINTR)) continue;
+    int error = errno;
+    (void)!ftruncate(events->file, (off_t)events->bytes);
+    errno = error;
+    return false;
+  }
+  events->bytes += (int64_t)events->pending.length;
+  braid_text_deinit(&events->pending);
+  return true;
+}
+
 braid_status braid_events_open(const braid_allocator *allocator, const char *directory, int64_t resumed_at,
                                braid_events **out) {
   *out = NULL;
@@ -129,9 +150,10 @@ braid_status braid_events_open(const braid_allocator *allocator, const char *dir
   gethostname(host, sizeof host - 1);
   snprintf(events->path, sizeof events->path, "%s/events.out.tfevents.%010lld.%s.%d", directory, (long long)time(NULL),
            host, (int)getpid());
-  events->file = fopen(events->path, "wbe");
+  braid_text_init(&events->pending, allocator);
+  events->file = open(events->path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   braid_status status = BRAID_OK;
-  if (!events->file)
+  if (events->file < 0)
     status = braid_fail(BRAID_IO, "%s: %s", events->path, strerror(errno));
   else
     status = put_header(events, resumed_at);
@@ -143,12 +165,16 @@ braid_status braid_events_open(const braid_allocator *allocator, const char *dir
 }
 
 braid_status braid_events_flush(braid_events *events) {
-  if (fflush(events->file) != 0) return braid_fail(BRAID_IO, "%s: %s", events->path, strerror(errno));
-  return BRAID_OK;
+  if (put_pending(events)) return BRAID_OK;
+  return braid_fail(BRAID_IO, "%s: cannot write: %s", events->path, strerror(errno));
 }
 
 void braid_events_close(braid_events *events) {
   if (!events) return;
-  if (events->file) fclose(events->file);
+  if (events->file >= 0) {
+    (void)put_pending(events);
+    close(events->file);
+  }
+  braid_text_deinit(&events->pending);
   braid_free(events->allocator, events);
 }

@@ -9,6 +9,8 @@ typedef struct braid_events braid_events;
 BRAID_MUST_CHECK braid_status braid_events_open(const braid_allocator *allocator, const char *directory,
                                                 int64_t resumed_at, braid_events **out);
 BRAID_MUST_CHECK braid_status braid_events_scalar(braid_events *events, int64_t step, const char *tag, double value);
+/* Writes the scalars that were given since the last flush. Where the disk is full, IO: the file ends with the record
+ * before them, and the next flush writes these too. */
 BRAID_MUST_CHECK braid_status braid_events_flush(braid_events *events);
-void braid_events_close(braid_events *events); /* NULL is allowed */
+void braid_events_close(braid_events *events); /* flushes what can be written; NULL is allowed */
 #endif
