@@ -76,7 +76,7 @@ typedef struct braid_train_options {
   double average_decay; /* in [0, 1): the exponential moving average of the parameters is evaluated and saved instead
                            of the parameters themselves. 0: no average */
   braid_schedule schedule;
-  int64_t warmup_steps; /* from 0 up to all steps of the training */
+  int64_t warmup_steps; /* from 0 up to all steps of the training; BRAID_INT8 has none */
   int64_t step_epochs;  /* BRAID_STEP: the learning rate is multiplied by step_gamma every step_epochs epochs, of which
                            the training has more */
   double step_gamma;

@@ -120,6 +120,7 @@ braid_status braid_find_rate(const braid_graph *model, braid_dataset *train, con
   o.schedule = BRAID_CONSTANT;
   o.warmup_steps = 0;
   o.steps = o.precision == BRAID_INT8 ? 0 : rates->steps;
+  if (o.lookahead_steps > rates->steps) o.lookahead_steps = 0; /* it would come behind the search */
   braid_trainer *trainer;
   BRAID_TRY(braid_trainer_create(model, train, NULL, &o, &trainer));
   out->points = braid_zalloc_array(NULL, (size_t)rates->steps, sizeof *out->points);

@@ -66,6 +66,8 @@ static braid_rate_search search_rates(int threads) {
   options.epochs = 1; /* of which, and of the schedule, the search takes nothing */
   options.schedule = BRAID_STEP;
   options.warmup_steps = 1000000;
+  options.lookahead_steps = 1000000;
+  options.lookahead_share = 0.5;
   ok(braid_find_rate(graph, data, &options, &rates, NULL, NULL, &search));
   braid_dataset_close(data);
   braid_graph_destroy(graph);

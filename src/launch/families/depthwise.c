@@ -16,6 +16,7 @@ enum {
   kMostLanes = 16,
   kTapsOfGroup = 512, /* eights of weights that a group keeps in local memory, 16 KiB */
   kMostTaps = 128,    /* loops over them are unrolled */
+  kMostSeen = 128,    /* columns that a work-item keeps of a line, of which wide dilations leave out most */
   kGroup = 128
 };
 
@@ -27,6 +28,11 @@ static bool depthwise_read(const braid_node_desc *node, braid_convolution *conv)
   const braid_desc *image = &node->inputs[0].desc, *weights = &node->inputs[1].desc;
   return (is_gradient(node) ? braid_geometry_conv_grad_input(node->attrs, image, weights, conv)
                             : braid_geometry_conv(node->attrs, image, weights, conv)) == BRAID_OK;
+}
+
+/* Columns of a line that `run` results side by side look at. */
+static int64_t seen_of(const braid_window *w, int64_t run) {
+  return (run - 1) * w->stride[2] + (w->kernel[2] - 1) * w->dilation[2] + 1;
 }
 
 static bool depthwise_match(const braid_node_desc *node, char *why, size_t why_bytes) {
@@ -41,6 +47,8 @@ static bool depthwise_match(const braid_node_desc *node, char *why, size_t why_b
     return braid_launch_refuse(why, why_bytes, "something is added to the result");
   if (conv.window.kernel[1] * conv.window.kernel[2] > kMostTaps)
     return braid_launch_refuse(why, why_bytes, "more than %d taps", (int)kMostTaps);
+  if (!is_gradient(node) && seen_of(&conv.window, kMostRun) > kMostSeen)
+    return braid_launch_refuse(why, why_bytes, "windows that reach over more than %d columns", (int)kMostSeen);
   return braid_launch_match_sizes(&conv, why, why_bytes);
 }
 

@@ -140,8 +140,11 @@ static bool steps_follow(const braid_trainer *trainer) {
   return o->patience < 1 || ended - 1 - braid_monitor_best(o, &trainer->record) < o->patience;
 }
 
-static bool was_told(braid_trainer *trainer, const char *text) {
-  uint64_t hash = braid_fnv_mix(BRAID_FNV_START, text, strlen(text));
+/* Of one epoch, whatever file it is: each checkpoint has another name. */
+static bool was_told(braid_trainer *trainer, int64_t epoch, braid_status status, const char *what) {
+  uint64_t hash = braid_fnv_mix(BRAID_FNV_START, what, strlen(what));
+  hash = braid_fnv_mix(hash, &epoch, sizeof epoch);
+  hash = braid_fnv_mix(hash, &status, sizeof status);
   for (size_t i = 0; i < BRAID_TOLD && i < trainer->told_count; i++)
     if (trainer->told[i] == hash) return true;
   trainer->told[trainer->told_count++ % BRAID_TOLD] = hash;
@@ -154,7 +157,7 @@ void braid_trainer_note_failure_of(braid_trainer *trainer, int64_t epoch, braid_
   if (status == BRAID_OK) return;
   snprintf(text, sizeof text, "epoch %lld: %s: %s", (long long)epoch, what,
            detail[0] ? detail : braid_status_text(status));
-  if (!was_told(trainer, text))
+  if (!was_told(trainer, epoch, status, what))
     braid_log_write(trainer->log, BRAID_LOG_WARNING, "%s%s", text, steps_follow(trainer) ? "; training goes on" : "");
   if (trainer->side_failure != BRAID_OK) return;
   trainer->side_failure = status;

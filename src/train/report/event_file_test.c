@@ -1,5 +1,5 @@
-/* An event file on a disk that is full for a while: it ends with a whole record at any time, and has all of them in the
- * end. */
+/* An event file on a disk that is full for a while, or without memory for a while: it ends with a whole record at any
+ * time, and has all that were taken in the end. */
 #include "train/report/events.h"
 
 #include <setjmp.h>
@@ -14,6 +14,8 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
+
+#include "oom.h"
 
 static char folder[] = "/tmp/braid-events-XXXXXX", path[300];
 
@@ -31,6 +33,14 @@ static void find_file(void) {
     if (strstr(entry->d_name, "tfevents")) snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
   closedir(all);
   assert_true(path[0]);
+}
+
+static void clear_folder(void) {
+  DIR *all = opendir(folder);
+  assert_non_null(all);
+  for (struct dirent *entry; (entry = readdir(all));)
+    if (strstr(entry->d_name, "tfevents")) (void)unlinkat(dirfd(all), entry->d_name, 0);
+  closedir(all);
 }
 
 /* How many records the file has, behind the last of which nothing stands; *bytes: its size. */
@@ -92,6 +102,32 @@ static void test_full_disk(void **state) {
   assert_int_equal(count_records(&after), 31);
 }
 
+/* The buffer grows in the middle of a record, and there is no memory once. */
+static void test_short_memory(void **state) {
+  (void)state;
+  bool was_short = false;
+  for (int64_t n = 0; n < 4; n++) {
+    oom_allocator oom;
+    braid_events *events;
+    long bytes;
+    int taken = 1; /* the header */
+    clear_folder();
+    oom_init(&oom, n);
+    if (braid_events_open(&oom.allocator, folder, 0, &events) != BRAID_OK) continue;
+    find_file();
+    for (int i = 0; i < 100; i++) {
+      braid_status status = braid_events_scalar(events, i + 1, "loss/train", (double)i);
+      was_short |= status != BRAID_OK;
+      taken += status == BRAID_OK;
+    }
+    assert_true(taken >= 100);
+    braid_events_close(events);
+    assert_int_equal(count_records(&bytes), taken);
+    assert_int_equal(atomic_load(&oom.live), 0);
+  }
+  assert_true(was_short);
+}
+
 static int make_folder(void **state) {
   (void)state;
   return mkdtemp(folder) ? 0 : -1;
@@ -99,11 +135,11 @@ static int make_folder(void **state) {
 
 static int remove_folder(void **state) {
   (void)state;
-  unlink(path);
+  clear_folder();
   return rmdir(folder);
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_full_disk)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_full_disk), cmocka_unit_test(test_short_memory)};
   return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -38,9 +38,11 @@ static uint32_t masked_crc(const braid_events *events, const uint8_t *data, size
   return ((crc >> 15) | (crc << 17)) + 0xa282ead8u;
 }
 
+/* All of it, or NO_MEMORY and nothing: the next one may find memory. */
 static braid_status put_record(braid_events *events, const uint8_t *data, size_t bytes) {
   uint8_t head[12], tail[4];
   uint64_t length = bytes;
+  size_t before = events->pending.length;
   memcpy(head, &length, 8);
   uint32_t crc = masked_crc(events, head, 8);
   memcpy(head + 8, &crc, 4);
@@ -49,7 +51,10 @@ static braid_status put_record(braid_events *events, const uint8_t *data, size_t
   braid_text_add_bytes(&events->pending, head, sizeof head);
   braid_text_add_bytes(&events->pending, data, bytes);
   braid_text_add_bytes(&events->pending, tail, sizeof tail);
-  return events->pending.failed ? BRAID_NO_MEMORY : BRAID_OK;
+  if (!events->pending.failed) return BRAID_OK;
+  events->pending.length = before;
+  events->pending.failed = false;
+  return BRAID_NO_MEMORY;
 }
 
 /* --- messages ------------------------------------------------------------------------------------------------------
