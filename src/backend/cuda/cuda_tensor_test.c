@@ -54,7 +54,7 @@ static void test_layers(void **state) {
 static void test_drawn(void **state) {
   (void)state;
   emulated_need();
-  for (int round = 0; round < 6; round++) {
+  for (int round = 0; round < (check_options ? 3 : 6); round++) {
     conv_case s = {.batch = check_draw(16, 70), .groups = 1, .channels = check_draw(1, 70)};
     s.filters = check_draw(1, 150);
     for (int i = 0; i < 2; i++) {

@@ -39,7 +39,7 @@ static judged judged_of(const char *spec) {
 }
 
 static bool is_shown_elsewhere(const braid_op *op) {
-  static const char *const kFew[] = {"Add", "AddRelu", "Relu", "Where", "Cast", "Clip", "PRelu", "Sum"};
+  static const char *const kFew[] = {"Add", "AddRelu", "Relu", "Cast", "PRelu"};
   for (size_t i = 0; i < sizeof kFew / sizeof *kFew; i++)
     if (strcmp(op->name, kFew[i]) == 0) return false;
   return (op->flags & BRAID_OP_ELEMENTWISE) != 0;
