@@ -2,6 +2,8 @@
  * with either side lost in the middle, with senders that announce other than they should, and with programs and
  * strangers that talk nonsense. */
 #include <arpa/inet.h>
+#include <ctype.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -144,21 +146,23 @@ static void test_shared_memory(void **state) {
 
 /* --- loss ----------------------------------------------------------------------------------------------------------
  */
-/* The braid-ucx that the line of a process is of. */
-static pid_t pid_of(int index) {
-  char path[64], name[32];
-  pid_t found[8];
-  int count = 0;
-  for (pid_t pid = getpid(); pid < getpid() + 30000 && count <= index && count < 8; pid++) {
+/* The braid-ucx that this process has started, of which there is one; 0: none. Numbers of processes begin again. */
+static pid_t pid_of_program(void) {
+  pid_t found = 0;
+  DIR *all = opendir("/proc");
+  assert_non_null(all);
+  for (struct dirent *entry; !found && (entry = readdir(all));) {
+    char path[300];
     pid_t parent = 0;
-    snprintf(path, sizeof path, "/proc/%d/stat", pid);
-    FILE *file = fopen(path, "r");
+    snprintf(path, sizeof path, "/proc/%s/stat", entry->d_name);
+    FILE *file = isdigit((unsigned char)entry->d_name[0]) ? fopen(path, "r") : NULL;
     if (!file) continue;
-    if (fscanf(file, "%*d (%31[^)]) %*c %d", name, &parent) != 2) parent = 0;
+    if (fscanf(file, "%*d (%*[^)]) %*c %d", &parent) == 1 && parent == getpid())
+      found = (pid_t)strtol(entry->d_name, NULL, 10);
     fclose(file);
-    if (parent == getpid()) found[count++] = pid;
   }
-  return index < count ? found[index] : 0;
+  closedir(all);
+  return found;
 }
 
 static void test_receiver_lost(void **state) {
@@ -240,7 +244,7 @@ static void test_nothing_is_passed_on(void **state) {
   setenv("UCX_HANDLE_ERRORS", "bt,freeze", 1);
   setenv("UCX_NET_DEVICES", "all", 1);
   braid_bulk_receiver *receiver = start_receiver();
-  pid_t pid = pid_of(0);
+  pid_t pid = pid_of_program();
   assert_int_not_equal(pid, 0);
   snprintf(path, sizeof path, "/proc/%d/environ", pid);
   FILE *environment = fopen(path, "r");
@@ -495,7 +499,7 @@ static void test_rubbish(void **state) {
     uint64_t bytes;
     braid_bulk_receiver *receiver = start_receiver();
     braid_bulk_request request = request_of(receiver, 0, BYTES);
-    assert_true(throw_rubbish(pid_of(0), seed) > 0);
+    assert_true(throw_rubbish(pid_of_program(), seed) > 0);
     assert_int_equal(braid_bulk_senders_create(program, &senders), BRAID_OK);
     send_file(senders, file, &request);
     braid_status status = braid_bulk_receiver_expect(receiver, 0, BYTES);
