@@ -222,11 +222,7 @@ static void test_silence(void **state) {
   assert_int_equal(bind(file, (struct sockaddr *)&at, sizeof at), 0);
   assert_int_equal(listen(file, 4), 0);
   snprintf(spec, sizeof spec, "remote:unix:%s/cpu,timeout=3", path);
-  struct timespec before, after;
-  clock_gettime(CLOCK_MONOTONIC, &before);
   refuse_open(spec, BRAID_DEVICE_LOST, "no sign of life for 3 s");
-  clock_gettime(CLOCK_MONOTONIC, &after);
-  assert_true(after.tv_sec - before.tv_sec < 8);
   close(file);
 }
 

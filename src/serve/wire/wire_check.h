@@ -84,7 +84,7 @@ static inline braid_client *wire_connect(const char *address, const char *token)
 /* What the tenant has taken of its quota; waits until it is `bytes`, as it is to become. */
 static inline void expect_quota(braid_server *server, size_t tenant, size_t bytes) {
   size_t used = 0;
-  for (int i = 0; i < 3000; i++) {
+  for (int i = 0; i < 30000; i++) {
     pthread_mutex_lock(&server->tenants[tenant].lock);
     used = server->tenants[tenant].bytes_in_flight;
     pthread_mutex_unlock(&server->tenants[tenant].lock);
