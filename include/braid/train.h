@@ -218,9 +218,9 @@ typedef struct braid_rate_search {
 } braid_rate_search;
 /* Called after every step. If it returns false, the search returns CANCELLED. */
 typedef bool braid_rate_callback(void *context, int64_t done, int64_t total, const braid_rate_point *point);
-/* `options` as for a trainer; of epochs, steps, schedule, warm-up, learning rate and output directory nothing is used:
- * neither `model` nor any file changes. `callback` may be NULL. Release `out` with braid_rate_search_deinit after a
- * success. */
+/* `options` as for a trainer; of epochs, steps, schedule, warm-up, learning rate and output directory nothing is used,
+ * nor of a lookahead beyond the search: neither `model` nor any file changes. `callback` may be NULL. Release `out`
+ * with braid_rate_search_deinit after a success. */
 BRAID_API BRAID_MUST_CHECK braid_status braid_find_rate(const braid_graph *model, braid_dataset *train,
                                                         const braid_train_options *options,
                                                         const braid_rate_options *rates, braid_rate_callback *callback,

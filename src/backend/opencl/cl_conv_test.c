@@ -55,24 +55,36 @@ static void set_window(check *c, const shape *s) {
   CHECK_OK(braid_graph_set_int(c->graph, c->node, "group", s->groups));
 }
 
+/* Of one type of elements, with the activation's two numbers; to `tolerance` of the largest result. */
+typedef struct form {
+  braid_dtype dtype;
+  bool bias, added;
+  const char *activation; /* NULL: none */
+  float numbers[2];
+  double tolerance;
+} form;
+
 /* Only kernels whose names contain `only`, if it is not NULL: a driver compiles each for long. */
-static void forward(const shape *s, const char *only, bool bias, bool added, const char *activation) {
-  static const float kNumbers[] = {0.2f, 0.5f};
+static void forward_of(const shape *s, const char *only, const form *f) {
   check c;
   check_begin(&c);
-  braid_value_id x = image(&c, s, s->batch, s->inputs, s->size);
-  braid_value_id inputs[4] = {x, image(&c, s, s->outputs, s->inputs / s->groups, s->kernel), -1, -1};
-  if (bias) inputs[2] = check_floats(&c, 1, &s->outputs);
-  check_node(&c, activation || added ? "FusedConv" : "Conv", inputs, added ? 4 : 3);
+  braid_value_id x = image_of(&c, f->dtype, s, s->batch, s->inputs, s->size);
+  braid_value_id inputs[4] = {x, image_of(&c, f->dtype, s, s->outputs, s->inputs / s->groups, s->kernel), -1, -1};
+  if (f->bias) inputs[2] = check_tensor(&c, f->dtype, 1, &s->outputs, -1, 1);
+  check_node(&c, f->activation || f->added ? "FusedConv" : "Conv", inputs, f->added ? 4 : 3);
   set_window(&c, s);
-  if (added) { /* the shape is known only now */
+  if (f->added) { /* the shape is known only now */
     const braid_desc y = c.graph->values[c.graph->nodes[c.node].outputs[0]].desc;
-    c.graph->nodes[c.node].inputs[3] = check_floats(&c, y.rank, y.dims);
+    c.graph->nodes[c.node].inputs[3] = check_tensor(&c, f->dtype, y.rank, y.dims, -1, 1);
   }
-  if (activation) CHECK_OK(braid_graph_set_string(c.graph, c.node, "activation", activation));
-  if (activation) CHECK_OK(braid_graph_set_floats(c.graph, c.node, "activation_params", kNumbers, 2));
+  if (f->activation) CHECK_OK(braid_graph_set_string(c.graph, c.node, "activation", f->activation));
+  if (f->activation) CHECK_OK(braid_graph_set_floats(c.graph, c.node, "activation_params", f->numbers, 2));
   c.only = only;
-  check_end(&c, 1e-5);
+  check_end(&c, f->tolerance);
+}
+
+static void forward(const shape *s, const char *only, bool bias, bool added, const char *activation) {
+  forward_of(s, only, &(form){BRAID_F32, bias, added, activation, {0.2f, 0.5f}, 1e-5});
 }
 
 static void test_forward(void **state) {
@@ -104,15 +116,7 @@ static void test_forward_sizes(void **state) {
 static void test_crossed_bounds(void **state) {
   (void)state;
   const shape s = square(1, 1, 2, 3, 5, 3, 1, 1);
-  check c;
-  check_begin(&c);
-  braid_value_id x = image(&c, &s, s.batch, s.inputs, s.size), w = image(&c, &s, s.outputs, s.inputs, s.kernel);
-  check_node(&c, "FusedConv", (braid_value_id[]){x, w, check_floats(&c, 1, &s.outputs)}, 3);
-  set_window(&c, &s);
-  CHECK_OK(braid_graph_set_string(c.graph, c.node, "activation", "Clip"));
-  CHECK_OK(braid_graph_set_floats(c.graph, c.node, "activation_params", (float[]){0.5F, -0.5F}, 2));
-  c.only = "flat";
-  check_end(&c, 0);
+  forward_of(&s, "flat", &(form){BRAID_F32, true, false, "Clip", {0.5f, -0.5f}, 0});
 }
 
 static void test_depthwise(void **state) {
@@ -207,7 +211,6 @@ static void test_tiles_backward(void **state) {
  * work-item of which the last are not there, windows that reach outside on every side. Reads outside find NaN. */
 static void test_depthwise_last(void **state) {
   (void)state;
-  static const float kNumbers[] = {-0.25f, 0.5f};
   const shape shapes[] = {
       square(2, 8, 8, 8, 14, 3, 1, 1),
       square(1, 24, 24, 24, 9, 3, 2, 1),
@@ -219,22 +222,12 @@ static void test_depthwise_last(void **state) {
       {2, 1, 112, 112, 112, {4, 25}, {4, 2}, {1, 1}, {1, 1}, {3, 1, 3, 1}},
   };
   for (size_t i = 0; i < 2 * sizeof shapes / sizeof *shapes; i++) {
-    const shape *s = &shapes[i / 2];
-    braid_dtype dtype = i % 2 ? BRAID_BF16 : BRAID_F16;
-    check c;
-    check_begin(&c);
-    braid_value_id inputs[3] = {image_of(&c, dtype, s, s->batch, s->inputs, s->size),
-                                image_of(&c, dtype, s, s->outputs, 1, s->kernel), -1};
-    if (i % 3) inputs[2] = check_tensor(&c, dtype, 1, &s->outputs, -1, 1);
-    check_node(&c, i % 3 == 2 ? "FusedConv" : "Conv", inputs, 3);
-    set_window(&c, s);
-    if (i % 3 == 2) {
-      CHECK_OK(braid_graph_set_string(c.graph, c.node, "activation", "Clip"));
-      CHECK_OK(braid_graph_set_floats(c.graph, c.node, "activation_params", kNumbers, 2));
-    }
-    c.only = "conv_depthwise_last";
-    check_end(&c, dtype == BRAID_BF16 ? 0x1p-8 : 0x1p-11);
-    assert_true(c.runs > 0);
+    const form f = {.dtype = i % 2 ? BRAID_BF16 : BRAID_F16,
+                    .bias = i % 3,
+                    .activation = i % 3 == 2 ? "Clip" : NULL,
+                    .numbers = {-0.25f, 0.5f},
+                    .tolerance = i % 2 ? 0x1p-8 : 0x1p-11};
+    forward_of(&shapes[i / 2], "conv_depthwise_last", &f);
   }
 }
 

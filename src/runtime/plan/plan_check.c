@@ -116,9 +116,7 @@ static bool is_same_memory(const braid_plan *plan, braid_storage_id first, braid
          a->offset < b->offset + b->bytes && b->offset < a->offset + a->bytes;
 }
 
-/* Of any two steps on two queues that touch the same memory, one of them writing, does the later one wait for the
- * other?
- */
+/* Does the later of any two steps on two queues that touch the same memory, one of them writing, wait for the other? */
 static bool are_touches_ordered(const check_order *order) {
   const braid_plan *plan = order->plan;
   for (const check_touch *b = order->touches; b < order->touches + order->count; b++)

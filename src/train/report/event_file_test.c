@@ -15,9 +15,10 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "folder.h"
 #include "oom.h"
 
-static char folder[] = "/tmp/braid-events-XXXXXX", path[300];
+static char path[300];
 
 static void limit_files(rlim_t bytes) {
   struct rlimit limit;
@@ -126,17 +127,6 @@ static void test_short_memory(void **state) {
     assert_int_equal(atomic_load(&oom.live), 0);
   }
   assert_true(was_short);
-}
-
-static int make_folder(void **state) {
-  (void)state;
-  return mkdtemp(folder) ? 0 : -1;
-}
-
-static int remove_folder(void **state) {
-  (void)state;
-  clear_folder();
-  return rmdir(folder);
 }
 
 int main(void) {
