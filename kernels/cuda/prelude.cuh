@@ -317,6 +317,7 @@ typedef braid_vector4<long> braid_long4;
 #define short4 braid_short4
 #define long4 braid_long4
 
+#ifndef EMULATED
 /* Four words at a multiple of 16 bytes that no kernel writes meanwhile, or zeros: a load under a predicate, where the
  * compiler would branch around it and wait for one load before it begins the next. */
 inline uint4 braid_load_words_if(bool condition, const void *from) {
@@ -327,6 +328,7 @@ inline uint4 braid_load_words_if(bool condition, const void *from) {
       : "r"((uint)condition), "l"(from));
   return uint4(a, b, c, d);
 }
+#endif
 
 inline uint2 as_uint2(ulong x) {
   return uint2((uint)x, (uint)(x >> 32));
