@@ -19,8 +19,8 @@ BRAID_MUST_CHECK braid_status braid_tensor_defer(const braid_allocator *allocato
                                                  const braid_deferred *deferred, braid_tensor **out);
 /* The address of the contents, which may not be computed yet. */
 const void *braid_tensor_address(const braid_tensor *tensor);
-/* Contents of this type and shape: the tensor's, or while those are not computed the source's, or any if it has none.
- * Valid while the caller holds a reference to the source. */
+/* Contents of this type and shape: the tensor's, which are computed now if it has no source, or while those are not
+ * computed the source's. Valid while the caller holds a reference to the source. */
 const void *braid_tensor_preview(const braid_tensor *tensor);
 
 #endif

@@ -113,9 +113,9 @@ const void *braid_tensor_preview(const braid_tensor *tensor) {
   pending *p = tensor->pending;
   if (!p || atomic_load_explicit(&p->done, memory_order_acquire)) return tensor->data;
   pthread_mutex_lock(&p->lock);
-  const void *data = p->deferred.source ? braid_tensor_preview(p->deferred.source) : tensor->data;
+  const void *data = p->deferred.source ? braid_tensor_preview(p->deferred.source) : NULL;
   pthread_mutex_unlock(&p->lock);
-  return data;
+  return data ? data : data_of(tensor);
 }
 
 /* --- all -----------------------------------------------------------------------------------------------------------
