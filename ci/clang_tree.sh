@@ -1,7 +1,9 @@
 #!/bin/sh
-# Configures build-ci-clang, the tree of ci/clang.sh and ci/fuzz.sh. lld links it in a third of the time that ld takes.
+# Configures build-ci-clang, the tree of ci/clang.sh and ci/fuzz.sh. lld links it in a third of the time that ld takes,
+# and without optimization clang compiles a file under the sanitizers in a third of the time that -O2 takes.
 set -eu
 cd "$(dirname "$0")/.."
-cmake --preset fuzz -B build-ci-clang -DBRAID_WERROR=ON -DCMAKE_C_FLAGS_RELWITHDEBINFO="-O2 -g1 -DNDEBUG" \
+cmake --preset fuzz -B build-ci-clang -DBRAID_WERROR=ON -DCMAKE_C_FLAGS_RELWITHDEBINFO="-O0 -g1 -DNDEBUG" \
+  -DBRAID_ROOMS_OPTIMIZE=-O2 \
   -DCMAKE_EXE_LINKER_FLAGS=-fuse-ld=lld -DCMAKE_SHARED_LINKER_FLAGS=-fuse-ld=lld \
   -DCMAKE_MODULE_LINKER_FLAGS=-fuse-ld=lld -DBRAID_TEST_CACHE="${BRAID_BUILD:-$PWD/build-ci-clang}/cache"

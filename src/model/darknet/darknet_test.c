@@ -440,8 +440,8 @@ static void run_filled(float number, float out[8]) {
   for (size_t i = 0; i < sizeof x / sizeof *x; i++) x[i] = (float)(i * 37 % 101) / 50 - 1;
   braid_graph *graph;
   braid_session *session;
-  assert_int_equal(
-      braid_darknet_import(&filling.allocator, "net.cfg", kText, sizeof kText - 1, NULL, 7, NULL, &graph), BRAID_OK);
+  assert_int_equal(braid_darknet_import(&filling.allocator, "net.cfg", kText, sizeof kText - 1, NULL, 7, NULL, &graph),
+                   BRAID_OK);
   if (braid_session_create(graph, &(braid_session_options){.devices = "cpu"}, &session) != BRAID_OK)
     fail_msg("%s", braid_error_detail());
   assert_int_equal(braid_session_run(session, (const void *[]){x}, (void *[]){out}), BRAID_OK);
