@@ -17,7 +17,7 @@ static void report(void *context, const char *name, braid_case_result result, co
 
 /* What is judged beside the contract. The CPU's kernels are the same whatever its memory. A driver compiles each
  * kernel of an OpenCL device, which takes an hour for all of them: elementwise ops there, made of the same expressions
- * as in cl_kernels_test, are shown by a few. ThreadSanitizer looks at queues: under it, and on an emulated processor,
+ * as in cl_kernels_test, are shown by a few, FusedConv by Conv, and those of integers by cl_integer_test. ThreadSanitizer looks at queues: under it, and on an emulated processor,
  * all the arithmetic would take a quarter of an hour. AddressSanitizer sees nothing of what a driver has compiled. What
  * the management core of manycore runs are the CPU's kernels. */
 typedef enum judged { NO_KERNELS, FEW_ELEMENTWISE, COMPUTE_CORES, ALL_KERNELS } judged;
@@ -42,7 +42,8 @@ static bool is_shown_elsewhere(const braid_op *op) {
   static const char *const kFew[] = {"Add", "AddRelu", "Relu", "Cast", "PRelu"};
   for (size_t i = 0; i < sizeof kFew / sizeof *kFew; i++)
     if (strcmp(op->name, kFew[i]) == 0) return false;
-  return (op->flags & BRAID_OP_ELEMENTWISE) != 0;
+  return (op->flags & BRAID_OP_ELEMENTWISE) != 0 || strcmp(op->name, "FusedConv") == 0 ||
+         strncmp(op->name, "Integer", strlen("Integer")) == 0;
 }
 
 static void check_cases(braid_device *device, const char *spec, const char *only) {
