@@ -17,9 +17,10 @@ static void report(void *context, const char *name, braid_case_result result, co
 
 /* What is judged beside the contract. The CPU's kernels are the same whatever its memory. A driver compiles each
  * kernel of an OpenCL device, which takes an hour for all of them: elementwise ops there, made of the same expressions
- * as in cl_kernels_test, are shown by a few, FusedConv by Conv, and those of integers by cl_integer_test. ThreadSanitizer looks at queues: under it, and on an emulated processor,
- * all the arithmetic would take a quarter of an hour. AddressSanitizer sees nothing of what a driver has compiled. What
- * the management core of manycore runs are the CPU's kernels. */
+ * as in cl_kernels_test, are shown by a few, FusedConv by Conv, and those of integers by cl_integer_test.
+ * ThreadSanitizer looks at queues: under it, and on an emulated processor, all the arithmetic would take a quarter of
+ * an hour. AddressSanitizer sees nothing of what a driver has compiled. What the management core of manycore runs are
+ * the CPU's kernels. */
 typedef enum judged { NO_KERNELS, FEW_ELEMENTWISE, COMPUTE_CORES, ALL_KERNELS } judged;
 
 static judged judged_of(const char *spec) {
