@@ -193,9 +193,12 @@ static braid_status describe_stage(const braid_cl_planning *p, const braid_cl_en
 }
 
 static bool same_piece(const braid_launch_stage *a, const braid_launch_stage *b) {
-  return a->input == b->input && a->index == b->index && a->as == b->as && a->fraction == b->fraction &&
-         a->axis_count == b->axis_count && memcmp(a->dims, b->dims, sizeof a->dims) == 0 &&
-         memcmp(a->axes, b->axes, sizeof a->axes) == 0;
+  bool same = a->input == b->input && a->index == b->index && a->as == b->as && a->fraction == b->fraction &&
+              a->axis_count == b->axis_count && memcmp(a->dims, b->dims, sizeof a->dims) == 0;
+  for (int i = 0; same && i < a->axis_count; i++)
+    same = a->axes[i].axis == b->axes[i].axis && a->axes[i].step == b->axes[i].step &&
+           a->axes[i].size == b->axes[i].size;
+  return same;
 }
 
 braid_status braid_cl_stage_operand(braid_cl_planning *p, const braid_cl_entry_argument *a, braid_cl_staged **out) {
