@@ -12,7 +12,7 @@ CC=gcc cmake --preset tsan -B build-ci-tsan -DBRAID_WERROR=ON -DBRAID_ROOMS_OPTI
 without='cl_.*|foreign|manifest|arguments|differential|conformance_samples|ledger|audit|integer_train|opencl_in_place'
 without="$without|trainer_resume|trainer_targets|precision_train|own_loss|finder|parallel|update|head"
 without="$without|text|sha256|siphash|philox|opencl|plugin|saved_refused|quantize|range|power|contract|contract_window"
-without="$without|dataset|image|coco|csv|listing|export"
+without="$without|manycore_device|dataset|image|coco|csv|listing|export"
 tests=$(find src/base src/device src/launch src/runtime src/train src/steering src/quantize src/backend/null \
   src/backend/manycore src/backend/opencl plugins/onnxruntime -name '*_test.c' -exec basename {} .c \; |
   grep -vE "^($without)_test\$")
