@@ -196,8 +196,8 @@ static bool same_piece(const braid_launch_stage *a, const braid_launch_stage *b)
   bool same = a->input == b->input && a->index == b->index && a->as == b->as && a->fraction == b->fraction &&
               a->axis_count == b->axis_count && memcmp(a->dims, b->dims, sizeof a->dims) == 0;
   for (int i = 0; same && i < a->axis_count; i++)
-    same = a->axes[i].axis == b->axes[i].axis && a->axes[i].step == b->axes[i].step &&
-           a->axes[i].size == b->axes[i].size;
+    same =
+        a->axes[i].axis == b->axes[i].axis && a->axes[i].step == b->axes[i].step && a->axes[i].size == b->axes[i].size;
   return same;
 }
 
