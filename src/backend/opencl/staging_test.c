@@ -213,6 +213,54 @@ static void test_packed_for_chain(void **state) {
   check_form(&kForms[12], "memory=separate,", true);
 }
 
+/* A constant of which a launch takes two pieces: the axes of each in order, and its sizes. */
+typedef struct pair {
+  form form;
+  int order[2][3], size[2][3];
+} pair;
+
+static const int kSizes[] = {kFilters, kRows, kColumns};
+
+/* Element i of the piece, of which the elements behind the constant's are zeros. */
+static uint32_t piece_element(const pair *p, int piece, const float c[kCount], int i) {
+  int at[3];
+  for (int axis = 2; axis >= 0; i /= p->size[piece][axis--]) at[p->order[piece][axis]] = i % p->size[piece][axis];
+  uint32_t bits = 0;
+  if (at[0] < kSizes[0] && at[1] < kSizes[1] && at[2] < kSizes[2])
+    memcpy(&bits, &c[(at[0] * kRows + at[1]) * kColumns + at[2]], sizeof bits);
+  return bits;
+}
+
+/* Pieces that differ in one thing alone are two: in order, and in size. */
+static void test_two_pieces(void **state) {
+  (void)state;
+  need_device();
+  static const pair kPairs[] = {
+      {{"uint", "order: [2, 0, 1]", kCount, "show_both", "in: 1, order: [1, 2, 0]", "'1'", false},
+       {{2, 0, 1}, {1, 2, 0}},
+       {{kColumns, kFilters, kRows}, {kRows, kColumns, kFilters}}},
+      {{"uint", "shape: ['3', '5', '4']", 60, "show_both", "in: 1, shape: ['3', '5', '3']", "'1'", false},
+       {{0, 1, 2}, {0, 1, 2}},
+       {{3, 5, 4}, {3, 5, 3}}}};
+  static uint32_t y[kBatch * kCount];
+  char path[256], spec[512];
+  float c[kCount];
+  make_values(c);
+  for (size_t k = 0; k < sizeof kPairs / sizeof *kPairs; k++) {
+    const pair *p = &kPairs[k];
+    write_manifest(&p->form, "op: Add", path);
+    snprintf(spec, sizeof spec, "opencl0:manifest=%s", path);
+    for (int constant = 0; constant < 2; constant++) {
+      braid_graph *graph = make_sum(c, constant, false);
+      run_twice(spec, graph, c, y);
+      for (int i = 0; i < p->form.count + kCount; i++)
+        assert_int_equal(y[i],
+                         i < p->form.count ? piece_element(p, 0, c, i) : piece_element(p, 1, c, i - p->form.count));
+      braid_graph_destroy(graph);
+    }
+  }
+}
+
 static int set_up(void **state) {
   registry = open_test_registry(NULL, NULL);
   return registry ? make_folder(state) : -1;
@@ -224,6 +272,7 @@ static int tear_down(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_packed_as_copied), cmocka_unit_test(test_packed_for_chain)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_packed_as_copied), cmocka_unit_test(test_packed_for_chain),
+                                     cmocka_unit_test(test_two_pieces)};
   return skip_run_group_tests(tests, set_up, tear_down);
 }

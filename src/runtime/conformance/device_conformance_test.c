@@ -21,7 +21,7 @@ static void report(void *context, const char *name, braid_case_result result, co
  * ThreadSanitizer looks at queues: under it, and on an emulated processor, all the arithmetic would take a quarter of
  * an hour. AddressSanitizer sees nothing of what a driver has compiled. What the management core of manycore runs are
  * the CPU's kernels. */
-typedef enum judged { NO_KERNELS, FEW_ELEMENTWISE, COMPUTE_CORES, ALL_KERNELS } judged;
+typedef enum judged { NO_KERNELS, SOME_KERNELS, COMPUTE_CORES, ALL_KERNELS } judged;
 
 static judged judged_of(const char *spec) {
 #if defined(__SANITIZE_THREAD__) || defined(BRAID_EMULATED)
@@ -34,7 +34,7 @@ static judged judged_of(const char *spec) {
 #if defined(BRAID_ADDRESS_SANITIZER)
   return NO_KERNELS;
 #else
-  return FEW_ELEMENTWISE;
+  return SOME_KERNELS;
 #endif
 #endif
 }
@@ -73,7 +73,7 @@ static void check_device(braid_registry *registry, const char *spec) {
   for (size_t i = 0; kernels != ALL_KERNELS && i < sizeof kContract / sizeof *kContract; i++)
     check_cases(device, spec, kContract[i]);
   if (kernels == ALL_KERNELS) check_cases(device, spec, NULL);
-  if (kernels == FEW_ELEMENTWISE) check_kernels(device, spec);
+  if (kernels == SOME_KERNELS) check_kernels(device, spec);
   if (kernels == COMPUTE_CORES) check_cases(device, spec, " by core_");
   braid_device_close(device);
 }
