@@ -236,9 +236,10 @@ static void test_two_pieces(void **state) {
   (void)state;
   need_device();
   static const pair kPairs[] = {
-      {{"uint", "order: [2, 0, 1]", kCount, "show_both", "in: 1, order: [1, 2, 0]", "'1'", false},
+      {{"uint", "order: [2, 0, 1], shape: ['5', '5', '5']", 125, "show_both",
+        "in: 1, order: [1, 2, 0], shape: ['5', '5', '5']", "'1'", false},
        {{2, 0, 1}, {1, 2, 0}},
-       {{kColumns, kFilters, kRows}, {kRows, kColumns, kFilters}}},
+       {{5, 5, 5}, {5, 5, 5}}},
       {{"uint", "shape: ['3', '5', '4']", 60, "show_both", "in: 1, shape: ['3', '5', '3']", "'1'", false},
        {{0, 1, 2}, {0, 1, 2}},
        {{3, 5, 4}, {3, 5, 3}}}};
