@@ -5,12 +5,13 @@
  *   FAKE_CUDA_MEMORY=N     bytes of each (1 GiB)     FAKE_CUDA_FAIL=N        the N-th launch fails for good: 719
  *   FAKE_CUDA_EVENTS=N     events that can be made   FAKE_CUDA_CAPABILITY=N  major number (9)
  *   FAKE_CUDA_NO_UPDATE=1  of graphs                 FAKE_CUDA_NO_CAPTURE=1  of graphs
- *   FAKE_CUDA_MULTIPROCESSORS=N  of each (132)
+ *   FAKE_CUDA_MULTIPROCESSORS=N  of each (132)       FAKE_CUDA_NO_ORDER=1  of a graph but that of the stream
  *
  * After a failure for good every call that wants a context gives the same code. fake_cuda_hold stops all streams:
  * what is enqueued from then on is done by fake_cuda_go, and memory is not freed before. fake_cuda_launches counts
  * those of kernels, for the library that passes for CUPTI; fake_cuda_graphs, those of graphs; fake_cuda_host_calls, how
- * often streams were given functions of the host.
+ * often streams were given functions of the host. A graph's steps are done in the order that is farthest from that of
+ * the stream, the latest that may be next; fake_cuda_depth is how many of the graph made last wait one for the other.
  *
  * WITHOUT_FUNCTIONS: a library that has none of the driver's. EMULATE: one whose kernels compute, on the host. */
 #ifndef WITHOUT_FUNCTIONS
@@ -270,52 +271,93 @@ EXPORT braid_cuda_result cuMemHostUnregister(void *host) {
 
 /* --- streams: whatever is enqueued is done at once, when streams go on, or with the graph that is captured -----------
  */
+enum { kMostWaits = 64 };
+
 typedef struct step {
-  braid_cuda_host_call call; /* NULL: a copy */
+  braid_cuda_host_call call; /* NULL: a copy, or a kernel */
   void *to;                  /* or the call's context */
   const void *from;
   size_t bytes;
-  struct step *next;
+#ifdef EMULATE
+  const emulated_function *kernel; /* NULL: none */
+  unsigned grid[3], block;
+  uint64_t *values; /* of the arguments */
+#endif
+  struct step *waits[kMostWaits]; /* of a graph: for what it waits */
+  size_t wait_count;
+  int depth; /* steps of the longest way to it */
+  bool done;
+  struct step *next, *before;
 } step;
 
 struct CUgraph_st {
-  step *first, **last;
+  step *first, *last;
+  step *ends[kMostWaits]; /* for these the next one waits */
+  size_t end_count;
+  int references;
 };
 struct CUgraphExec_st {
-  step *first;
+  struct CUgraph_st *graph;
 };
 struct CUstream_st {
   struct CUgraph_st *captured;
 };
-static struct CUgraph_st waiting = {NULL, &waiting.first}; /* of all streams that are held */
+static struct CUgraph_st waiting; /* of all streams that are held */
 
-static void free_steps(step *first) {
-  while (first) {
-    step *next = first->next;
-    free(first);
-    first = next;
+static void free_steps(struct CUgraph_st *list, bool all) {
+  while (list->first) {
+    step *next = list->first->next;
+#ifdef EMULATE
+    if (all) free(list->first->values);
+#else
+    (void)all;
+#endif
+    free(list->first);
+    list->first = next;
   }
+  list->last = NULL;
 }
 static void do_step(const step *one) {
-  if (one->call)
-    one->call(one->to);
-  else
-    memmove(one->to, one->from, one->bytes);
+  if (one->call) one->call(one->to);
+#ifdef EMULATE
+  if (one->kernel) {
+    void *arguments[64];
+    for (int i = 0; i < emulate_arguments(one->kernel); i++) arguments[i] = &one->values[i];
+    emulate_launch(one->kernel, one->grid, one->block, arguments);
+  }
+#endif
+  if (one->bytes) memmove(one->to, one->from, one->bytes);
 }
-static braid_cuda_result append_step(struct CUgraph_st *list, const step *one) {
+static step *append_step(struct CUgraph_st *list, const step *one) {
   step *copy = malloc(sizeof *copy);
-  if (!copy) return kOutOfMemory;
+  if (!copy) return NULL;
   *copy = *one;
   copy->next = NULL;
-  *list->last = copy;
-  list->last = &copy->next;
+  copy->before = list->last;
+  *(list->last ? &list->last->next : &list->first) = copy;
+  return list->last = copy;
+}
+static braid_cuda_result capture_step(struct CUgraph_st *graph, const step *one) {
+  step *own = append_step(graph, one);
+  if (!own) return kOutOfMemory;
+  own->depth = 1;
+  own->wait_count = graph->end_count;
+  for (size_t i = 0; i < graph->end_count; i++) {
+    own->waits[i] = graph->ends[i];
+    if (own->depth <= own->waits[i]->depth) own->depth = own->waits[i]->depth + 1;
+  }
+  graph->ends[0] = own;
+  graph->end_count = 1;
   return 0;
 }
+static bool is_captured(braid_cuda_stream stream) {
+  return stream && stream->captured;
+}
 static braid_cuda_result take_step(braid_cuda_stream stream, const step *one) {
-  if (stream->captured) return append_step(stream->captured, one);
+  if (is_captured(stream)) return capture_step(stream->captured, one);
   pthread_mutex_lock(&lock);
   bool waits = __atomic_load_n(&held, __ATOMIC_ACQUIRE);
-  braid_cuda_result code = waits ? append_step(&waiting, one) : 0;
+  braid_cuda_result code = waits && !append_step(&waiting, one) ? kOutOfMemory : 0;
   pthread_mutex_unlock(&lock);
   if (!waits) do_step(one);
   return code;
@@ -333,8 +375,7 @@ EXPORT void fake_cuda_hold(void) {
 EXPORT void fake_cuda_go(void) {
   pthread_mutex_lock(&lock);
   for (const step *one = waiting.first; one; one = one->next) do_step(one);
-  free_steps(waiting.first);
-  waiting = (struct CUgraph_st){NULL, &waiting.first};
+  free_steps(&waiting, false);
   __atomic_store_n(&held, false, __ATOMIC_RELEASE);
   pthread_mutex_unlock(&lock);
 }
@@ -438,25 +479,41 @@ EXPORT braid_cuda_result cuLaunchKernel(braid_cuda_function function, unsigned g
   NEED_CONTEXT;
   if (!grid_x || !grid_y || !grid_z || grid_y > 65535 || grid_z > 65535 || !block_x || block_x > 1024) return 1;
   if (__atomic_add_fetch(&launches, 1, __ATOMIC_RELAXED) == setting("FAKE_CUDA_FAIL", -1)) broken = kLaunchFailed;
+  step one = {0};
 #ifdef EMULATE
-  emulate_launch((const emulated_function *)(const void *)function, (const unsigned[]){grid_x, grid_y, grid_z}, block_x,
-                 arguments);
+  one.kernel = (const emulated_function *)(const void *)function;
+  memcpy(one.grid, (const unsigned[]){grid_x, grid_y, grid_z}, sizeof one.grid);
+  one.block = block_x;
+  one.values = emulate_copy(one.kernel, arguments);
+  if (!one.values) return kOutOfMemory;
+  braid_cuda_result code = take_step(stream, &one);
+  if (!is_captured(stream) && !__atomic_load_n(&held, __ATOMIC_ACQUIRE)) free(one.values);
+  return code;
+#else
+  return is_captured(stream) ? take_step(stream, &one) : 0; /* a kernel's failure shows at its end */
 #endif
-  return 0; /* a kernel's failure shows at its end */
 }
 
 /* --- graphs --------------------------------------------------------------------------------------------------------
  */
-static step *copy_steps(const step *from) {
-  step *first = NULL, **last = &first;
-  for (; from; from = from->next) {
-    *last = malloc(sizeof **last);
-    if (!*last) abort();
-    **last = *from;
-    last = &(*last)->next;
-  }
-  *last = NULL;
-  return first;
+static int graph_depth; /* of the graph that was made last */
+
+static void drop_graph(struct CUgraph_st *graph) {
+  if (--graph->references) return;
+  free_steps(graph, true);
+  free(graph);
+}
+static void take_graph(braid_cuda_graph_exec exec, struct CUgraph_st *graph) {
+  exec->graph = graph;
+  graph->references++;
+  graph_depth = 0;
+  for (const step *one = graph->first; one; one = one->next)
+    if (one->depth > graph_depth) graph_depth = one->depth;
+}
+static bool is_ready(const step *one) {
+  for (size_t i = 0; i < one->wait_count; i++)
+    if (!one->waits[i]->done) return false;
+  return !one->done;
 }
 EXPORT braid_cuda_result cuStreamBeginCapture_v2(braid_cuda_stream stream, int mode) {
   (void)mode;
@@ -464,12 +521,32 @@ EXPORT braid_cuda_result cuStreamBeginCapture_v2(braid_cuda_stream stream, int m
   if (setting("FAKE_CUDA_NO_CAPTURE", 0)) return kCaptureUnsupported;
   stream->captured = calloc(1, sizeof *stream->captured);
   if (!stream->captured) return kOutOfMemory;
-  stream->captured->last = &stream->captured->first;
+  stream->captured->references = 1;
   return 0;
 }
 EXPORT braid_cuda_result cuStreamEndCapture(braid_cuda_stream stream, braid_cuda_graph *graph) {
   *graph = stream->captured;
   stream->captured = NULL;
+  return 0;
+}
+EXPORT braid_cuda_result cuStreamGetCaptureInfo_v2(braid_cuda_stream stream, int *capturing, uint64_t *id,
+                                                   braid_cuda_graph *graph, const braid_cuda_node **last,
+                                                   size_t *last_count) {
+  (void)id, (void)graph;
+  NEED_CONTEXT;
+  *capturing = stream->captured != NULL;
+  if (!stream->captured) return 0;
+  *last = (const braid_cuda_node *)(const void *)stream->captured->ends;
+  *last_count = stream->captured->end_count;
+  return 0;
+}
+EXPORT braid_cuda_result cuStreamUpdateCaptureDependencies(braid_cuda_stream stream, braid_cuda_node *nodes,
+                                                           size_t count, unsigned flags) {
+  NEED_CONTEXT;
+  if (setting("FAKE_CUDA_NO_ORDER", 0)) return kCaptureUnsupported;
+  if (!stream->captured || count > kMostWaits || flags != BRAID_CUDA_CAPTURE_SET_DEPENDENCIES) return kInvalidValue;
+  if (count) memcpy(stream->captured->ends, nodes, count * sizeof *nodes);
+  stream->captured->end_count = count;
   return 0;
 }
 EXPORT braid_cuda_result cuGraphInstantiateWithFlags(braid_cuda_graph_exec *exec, braid_cuda_graph graph,
@@ -478,36 +555,44 @@ EXPORT braid_cuda_result cuGraphInstantiateWithFlags(braid_cuda_graph_exec *exec
   NEED_CONTEXT;
   *exec = malloc(sizeof **exec);
   if (!*exec) return kOutOfMemory;
-  (*exec)->first = copy_steps(graph->first);
+  take_graph(*exec, graph);
   return 0;
 }
 EXPORT braid_cuda_result cuGraphExecUpdate_v2(braid_cuda_graph_exec exec, braid_cuda_graph graph,
                                               braid_cuda_update *result) {
   (void)result;
   if (setting("FAKE_CUDA_NO_UPDATE", 0)) return kUpdateFailure;
-  free_steps(exec->first);
-  exec->first = copy_steps(graph->first);
+  drop_graph(exec->graph);
+  take_graph(exec, graph);
   return 0;
 }
 EXPORT long fake_cuda_graphs(void) {
   return __atomic_load_n(&graphs, __ATOMIC_RELAXED);
 }
+EXPORT int fake_cuda_depth(void) {
+  return graph_depth;
+}
+/* Of the steps that may be next the last one is. */
 EXPORT braid_cuda_result cuGraphLaunch(braid_cuda_graph_exec exec, braid_cuda_stream stream) {
+  struct CUgraph_st *graph = exec->graph;
+  step *one;
   __atomic_add_fetch(&graphs, 1, __ATOMIC_RELAXED);
-  for (const step *one = exec->first; one; one = one->next) {
+  for (one = graph->first; one; one = one->next) one->done = false;
+  for (;;) {
+    for (one = graph->last; one && !is_ready(one);) one = one->before;
+    if (!one) return broken;
     braid_cuda_result code = take_step(stream, one);
     if (code) return code;
+    one->done = true;
   }
-  return broken;
 }
 EXPORT braid_cuda_result cuGraphExecDestroy(braid_cuda_graph_exec exec) {
-  free_steps(exec->first);
+  drop_graph(exec->graph);
   free(exec);
   return 0;
 }
 EXPORT braid_cuda_result cuGraphDestroy(braid_cuda_graph graph) {
-  free_steps(graph->first);
-  free(graph);
+  drop_graph(graph);
   return 0;
 }
 #else

@@ -13,6 +13,7 @@ struct emulated_function {
   char *text, *name;
   run_function run;
   void (*entry)(void **);
+  int (*count)(void);
   emulated_function *next;
 };
 
@@ -22,8 +23,10 @@ static emulated_function *functions;
 static int write_source(const char *path, const char *text, const char *name) {
   FILE *file = fopen(path, "w");
   if (!file) return 0;
-  fprintf(file, "#include \"%s\"\n%s\nextern \"C\" void emulated_call_it(void **a) { emulated_call(&%s, a); }\n",
-          EMULATE_HEADER, text, name);
+  fprintf(file,
+          "#include \"%s\"\n%s\nextern \"C\" void emulated_call_it(void **a) { emulated_call(&%s, a); }\n"
+          "extern \"C\" int emulated_count_it() { return emulated_count_of(&%s); }\n",
+          EMULATE_HEADER, text, name, name);
   return fclose(file) == 0;
 }
 
@@ -42,7 +45,8 @@ static int compile(emulated_function *function) {
   void *loaded = NULL;
   if (write_source(source, function->text, function->name) && system(command) == 0) loaded = dlopen(library, RTLD_NOW);
   int found = loaded && find_symbol(loaded, "emulated_run", &function->run, sizeof function->run) &&
-              find_symbol(loaded, "emulated_call_it", &function->entry, sizeof function->entry);
+              find_symbol(loaded, "emulated_call_it", &function->entry, sizeof function->entry) &&
+              find_symbol(loaded, "emulated_count_it", &function->count, sizeof function->count);
   unlink(source);
   unlink(library);
   rmdir(folder);
@@ -68,6 +72,16 @@ emulated_function *emulate_find(const char *text, const char *name) {
   }
   pthread_mutex_unlock(&lock);
   return found;
+}
+
+int emulate_arguments(const emulated_function *function) {
+  return function->count();
+}
+
+uint64_t *emulate_copy(const emulated_function *function, void *const *arguments) {
+  uint64_t *values = calloc((size_t)function->count() + 1, sizeof *values);
+  for (int i = 0; values && i < function->count(); i++) memcpy(&values[i], arguments[i], sizeof *values);
+  return values;
 }
 
 void emulate_launch(const emulated_function *function, const unsigned grid[3], unsigned block, void **arguments) {

@@ -12,6 +12,9 @@
 #include <vector>
 
 #define EMULATED 1
+using std::isfinite;
+using std::isinf;
+using std::isnan;
 #define __global__
 #define __device__
 #define __shared__ static
@@ -397,4 +400,8 @@ static void emulated_call_at(void (*kernel)(A...), void **arguments, std::index_
 template <class... A>
 static void emulated_call(void (*kernel)(A...), void **arguments) {
   emulated_call_at(kernel, arguments, std::index_sequence_for<A...>());
+}
+template <class... A>
+static int emulated_count_of(void (*)(A...)) {
+  return sizeof...(A);
 }

@@ -18,6 +18,7 @@ typedef struct CUevent_st *braid_cuda_event_handle;
 typedef struct CUmod_st *braid_cuda_module;
 typedef struct CUfunc_st *braid_cuda_function;
 typedef struct CUgraph_st *braid_cuda_graph;
+typedef struct CUgraphNode_st *braid_cuda_node;
 typedef struct CUgraphExec_st *braid_cuda_graph_exec;
 typedef unsigned long long braid_cuda_address; /* CUdeviceptr */
 typedef void (*braid_cuda_host_call)(void *context);
@@ -60,6 +61,7 @@ enum { /* flags */
        BRAID_CUDA_HOST_PORTABLE = 1,
        BRAID_CUDA_HOST_MAPPED = 2,
        BRAID_CUDA_CAPTURE_RELAXED = 2,
+       BRAID_CUDA_CAPTURE_SET_DEPENDENCIES = 1,
 };
 
 /* CUgraphExecUpdateResultInfo */
@@ -101,6 +103,11 @@ typedef struct braid_cuda_update {
   X(stream_wait, "cuStreamWaitEvent", (braid_cuda_stream stream, braid_cuda_event_handle event, unsigned flags))       \
   X(stream_capture, "cuStreamBeginCapture_v2", (braid_cuda_stream stream, int mode))                                   \
   X(stream_captured, "cuStreamEndCapture", (braid_cuda_stream stream, braid_cuda_graph * graph))                       \
+  X(capture_info, "cuStreamGetCaptureInfo_v2",                                                                         \
+    (braid_cuda_stream stream, int *capturing, uint64_t *id, braid_cuda_graph *graph, const braid_cuda_node **last,    \
+     size_t *last_count))                                                                                              \
+  X(capture_after, "cuStreamUpdateCaptureDependencies",                                                                \
+    (braid_cuda_stream stream, braid_cuda_node * nodes, size_t count, unsigned flags))                                 \
   X(event_create, "cuEventCreate", (braid_cuda_event_handle * event, unsigned flags))                                  \
   X(event_destroy, "cuEventDestroy_v2", (braid_cuda_event_handle event))                                               \
   X(event_record, "cuEventRecord", (braid_cuda_event_handle event, braid_cuda_stream stream))                          \

@@ -41,6 +41,7 @@ static void (*go_on)(void);
 static long (*host_calls)(void);
 static long (*graph_launches)(void);
 static long (*kernel_launches)(void);
+static int (*graph_depth)(void); /* of the graph made last: how many steps wait one for the other */
 
 static inline bool preload_driver(const char *name) {
   card_driver = preload(name);
@@ -48,6 +49,7 @@ static inline bool preload_driver(const char *name) {
     return braid_library_find(card_driver, "fake_cuda_go", &go_on, sizeof go_on) &&
            braid_library_find(card_driver, "fake_cuda_host_calls", &host_calls, sizeof host_calls) &&
            braid_library_find(card_driver, "fake_cuda_graphs", &graph_launches, sizeof graph_launches) &&
+           braid_library_find(card_driver, "fake_cuda_depth", &graph_depth, sizeof graph_depth) &&
            braid_library_find(card_driver, "fake_cuda_launches", &kernel_launches, sizeof kernel_launches);
   return card_driver != NULL;
 }

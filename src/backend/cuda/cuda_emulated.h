@@ -4,10 +4,12 @@
 #define BRAID_BACKEND_CUDA_CUDA_EMULATED_H
 
 #include <dlfcn.h>
+#include <stdlib.h>
 
-#include "opencl_check.h"
+#include "skip.h"
 
 static bool emulated_is;
+static void *emulated_driver;          /* NULL: a card's own */
 static const char *emulated_hindrance; /* why the host cannot stand in for a card; NULL: it does, or there is one */
 
 static void emulated_need(void) {
@@ -35,7 +37,7 @@ static void emulated_load(void) {
   (void)setenv("BRAID_TEST_OPENCL", "cuda0", 1);
   emulated_hindrance = emulated_find_hindrance();
   if (emulated_hindrance) return;
-  (void)dlopen(BRAID_LIBRARIES "/cuda_emulated.so", RTLD_NOW | RTLD_LOCAL);
+  emulated_driver = dlopen(BRAID_LIBRARIES "/cuda_emulated.so", RTLD_NOW | RTLD_LOCAL);
   (void)dlopen(BRAID_LIBRARIES "/nvrtc_emulated.so", RTLD_NOW | RTLD_LOCAL);
   (void)setenv("BRAID_TEST_OPENCL", "cuda0:cache=off", 1);
 }

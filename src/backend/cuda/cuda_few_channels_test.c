@@ -1,6 +1,7 @@
 /* Convolutions of images with few channels in 16 bits, and the gradients of their weights, on tensor cores against the
  * CPU's plain ones. */
 #include "cuda_emulated.h"
+#include "opencl_check.h"
 
 typedef struct few_case {
   int64_t batch, channels, filters, size[2], kernel[2], stride[2], dilation[2], pads[4];

@@ -41,6 +41,7 @@ _Static_assert((int)BRAID_CUDA_EVENT_UNTIMED == CU_EVENT_DISABLE_TIMING, "");
 _Static_assert((int)BRAID_CUDA_HOST_PORTABLE == CU_MEMHOSTALLOC_PORTABLE, "");
 _Static_assert((int)BRAID_CUDA_HOST_MAPPED == CU_MEMHOSTALLOC_DEVICEMAP, "");
 _Static_assert((int)BRAID_CUDA_CAPTURE_RELAXED == CU_STREAM_CAPTURE_MODE_RELAXED, "");
+_Static_assert((int)BRAID_CUDA_CAPTURE_SET_DEPENDENCIES == CU_STREAM_SET_CAPTURE_DEPENDENCIES, "");
 
 static void test_statuses(void **state) {
   (void)state;

@@ -1,6 +1,7 @@
 /* Products of bytes on tensor cores against the CPU's plain ones, to the bit. */
 #include "cuda_emulated.h"
 #include "launch/integer.h"
+#include "opencl_check.h"
 
 static const char *const kProducts[] = {"IntegerConv", "IntegerConvGradInput", "IntegerConvGradFilter"};
 

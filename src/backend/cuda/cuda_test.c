@@ -13,6 +13,7 @@
 #include "backend/cuda/memory.h"
 #include "backend/opencl/test_node.h"
 #include "base/library.h"
+#include "base/philox.h"
 #include "braid/conformance.h"
 #include "braid/model.h"
 #include "launch/queue.h"
@@ -223,6 +224,59 @@ static void test_long_graph(void **state) {
   (void)state;
   in_child(replays_long_graph, "cuda_cards.so", "nvrtc_any.so", NULL, NULL);
   in_child(replays_long_graph, "cuda_cards.so", "nvrtc_any.so", "FAKE_CUDA_NO_CAPTURE", "1");
+}
+
+enum { kCopies = 300, kRoom = 256, kDrawn = 20 };
+
+/* Copies of pieces from anywhere to anywhere, as graphs whose steps are done in another order: the same memory. */
+static int copies_beside_each_other(void) {
+  static braid_task tasks[kCopies];
+  static braid_task *list[kCopies];
+  static float wanted[2][kRoom], got[2][kRoom];
+  int depth = 0;
+  braid_registry *registry;
+  test_node node;
+  EXPECT(braid_registry_create(NULL, &registry) == BRAID_OK);
+  EXPECT(test_node_open(&node, registry, "cuda0:libraries=off", "Relu", kRoom) == BRAID_OK);
+  for (int round = 0; round < kDrawn; round++) {
+    void *recording;
+    for (int i = 0; i < 2 * kRoom; i++) wanted[i / kRoom][i % kRoom] = (float)i;
+    for (size_t b = 0; b < 2; b++) EXPECT(test_node_transfer(&node, b, wanted[b], true) == BRAID_OK);
+    for (size_t i = 0; i < kCopies; i++) {
+      const uint32_t most = round % 2 ? 64 : 4;
+      uint32_t drawn[4];
+      for (uint32_t k = 0; k < 4; k++) drawn[k] = braid_random_below(1, (uint32_t)round, k, i, k ? kRoom - most : most);
+      size_t count = 1 + drawn[0], from = drawn[1], to = drawn[2], side = drawn[3] % 2;
+      braid_binding source = node.bindings[side], target = node.bindings[!side];
+      source.offset += from * sizeof(float), target.offset += to * sizeof(float);
+      source.bytes = target.bytes = count * sizeof(float);
+      memcpy(&wanted[!side][to], &wanted[side][from], source.bytes);
+      tasks[i] = (braid_task){
+          .kind = BRAID_TASK_COPY, .label = "copy", .source = source, .target = target, .verdict = &node.verdict};
+      list[i] = &tasks[i];
+    }
+    EXPECT(node.backend->record(node.queue.self, list, kCopies, &recording) == BRAID_OK);
+    braid_verdict_init(&node.verdict);
+    pthread_mutex_lock(&node.queue.lock);
+    EXPECT(braid_queue_replay_locked(&node.queue, recording, kCopies) == BRAID_OK);
+    pthread_mutex_unlock(&node.queue.lock);
+    EXPECT(braid_queue_wait(&node.queue, list[kCopies - 1], -1) == BRAID_OK);
+    for (size_t b = 0; b < 2; b++) EXPECT(test_node_transfer(&node, b, got[b], false) == BRAID_OK);
+    EXPECT(memcmp(got, wanted, sizeof got) == 0);
+    if (graph_depth() > depth) depth = graph_depth();
+    EXPECT(getenv("FAKE_CUDA_NO_ORDER") ? graph_depth() == kCopies : graph_depth() < kCopies);
+    node.backend->erase(node.queue.self, recording);
+  }
+  EXPECT(depth > 10);
+  test_node_close(&node);
+  braid_registry_destroy(registry);
+  return 0;
+}
+
+static void test_overlap(void **state) {
+  (void)state;
+  in_child(copies_beside_each_other, "cuda_cards.so", "nvrtc_any.so", NULL, NULL);
+  in_child(copies_beside_each_other, "cuda_cards.so", "nvrtc_any.so", "FAKE_CUDA_NO_ORDER", "1");
 }
 
 /* --- small transfers -----------------------------------------------------------------------------------------------
@@ -480,10 +534,10 @@ static void test_compiler(void **state) {
 int main(void) {
   /* The last one loads a compiler that is installed, which children would inherit. */
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_absent),     cmocka_unit_test(test_cards),    cmocka_unit_test(test_memory),
-      cmocka_unit_test(test_pins),       cmocka_unit_test(test_contract), cmocka_unit_test(test_long_graph),
-      cmocka_unit_test(test_small),      cmocka_unit_test(test_lost),     cmocka_unit_test(test_context),
-      cmocka_unit_test(test_given_up),   cmocka_unit_test(test_no_event), cmocka_unit_test(test_compiler),
-      cmocka_unit_test(test_no_compiler)};
+      cmocka_unit_test(test_absent),   cmocka_unit_test(test_cards),      cmocka_unit_test(test_memory),
+      cmocka_unit_test(test_pins),     cmocka_unit_test(test_contract),   cmocka_unit_test(test_long_graph),
+      cmocka_unit_test(test_overlap),  cmocka_unit_test(test_small),      cmocka_unit_test(test_lost),
+      cmocka_unit_test(test_context),  cmocka_unit_test(test_given_up),   cmocka_unit_test(test_no_event),
+      cmocka_unit_test(test_compiler), cmocka_unit_test(test_no_compiler)};
   return skip_run_group_tests(tests, NULL, NULL);
 }

@@ -262,39 +262,65 @@ static const braid_binding *workspace_of(const braid_task *task) {
   return &task->bindings[task->input_count + task->output_count];
 }
 
-static braid_status locate_ref(const memory_ref *ref, const braid_task *task, braid_cuda_address *out) {
+/* Inputs are read, all else may be written. */
+static braid_status locate(const braid_binding *binding, bool writes, braid_cuda_touch *out) {
+  BRAID_TRY(braid_cuda_locate(binding, &out->first));
+  out->end = out->first ? out->first + binding->bytes : 0;
+  out->writes = writes;
+  return BRAID_OK;
+}
+
+static braid_status locate_ref(const memory_ref *ref, const braid_task *task, braid_cuda_touch *out) {
   braid_binding binding = ref->workspace ? *workspace_of(task) : task->bindings[ref->index];
   if (ref->bytes) {
     binding.offset += ref->offset;
     binding.bytes = ref->bytes;
   }
-  return braid_cuda_locate(&binding, out);
+  return locate(&binding, ref->workspace || ref->index >= task->input_count, out);
 }
 
 static braid_status call_library(braid_cuda_device *device, const braid_cuda_prepared *own, const braid_task *task,
-                                 braid_cuda_stream stream) {
+                                 braid_cuda_stream stream, braid_cuda_overlap *overlap) {
   braid_cuda_call call = {.stream = stream, .input_count = task->input_count, .workspace_bytes = own->workspace_bytes};
   size_t count = task->input_count + task->output_count;
+  braid_cuda_touch touches[BRAID_CUDA_OPERANDS + 1] = {0};
   if (count > BRAID_CUDA_OPERANDS) return braid_fail(BRAID_INTERNAL, "%s: too many operands", task->label);
-  for (size_t i = 0; i < count; i++) BRAID_TRY(braid_cuda_locate(&task->bindings[i], &call.operands[i]));
+  for (size_t i = 0; i < count; i++) {
+    BRAID_TRY(locate(&task->bindings[i], i >= task->input_count, &touches[i]));
+    call.operands[i] = touches[i].first;
+  }
   if (own->workspace_bytes) {
     braid_binding workspace = *workspace_of(task);
     if (workspace.bytes < own->workspace_bytes) workspace.bytes = own->workspace_bytes;
-    BRAID_TRY(braid_cuda_locate(&workspace, &call.workspace));
+    BRAID_TRY(locate(&workspace, true, &touches[count]));
+    call.workspace = touches[count].first;
   }
-  return own->library->enqueue(device, own->state, &call);
+  if (overlap) BRAID_TRY(braid_cuda_overlap_begin(overlap, touches, count + 1, true));
+  BRAID_TRY(own->library->enqueue(device, own->state, &call));
+  return overlap ? braid_cuda_overlap_end(overlap) : BRAID_OK;
+}
+
+static braid_status begin_launch(const braid_cuda_prepared *own, const own_launch *launch,
+                                 const braid_cuda_touch *located, braid_cuda_overlap *overlap) {
+  braid_cuda_touch touches[BRAID_LAUNCH_ARGUMENTS];
+  size_t count = 0;
+  for (size_t i = 0; i < launch->count; i++) {
+    const own_argument *argument = &own->arguments[launch->first + i];
+    if (argument->kind == kMemory) touches[count++] = located[argument->ref];
+  }
+  return braid_cuda_overlap_begin(overlap, touches, count, false);
 }
 
 /* The driver takes over the arguments' values when it is called. */
 static braid_cuda_result enqueue_launch(const braid_cuda_device *device, const braid_cuda_prepared *own,
-                                        const own_launch *launch, const braid_cuda_address *addresses,
+                                        const own_launch *launch, const braid_cuda_touch *located,
                                         braid_cuda_stream stream, braid_cuda_address fault) {
   uint64_t values[BRAID_LAUNCH_ARGUMENTS];
   void *pointers[BRAID_LAUNCH_ARGUMENTS];
   for (size_t i = 0; i < launch->count; i++) {
     const own_argument *argument = &own->arguments[launch->first + i];
     values[i] = argument->kind == kValue    ? argument->value
-                : argument->kind == kMemory ? addresses[argument->ref]
+                : argument->kind == kMemory ? located[argument->ref].first
                                             : fault;
     pointers[i] = &values[i];
   }
@@ -305,20 +331,23 @@ static braid_cuda_result enqueue_launch(const braid_cuda_device *device, const b
 enum { kRefsAtOnce = 64 };
 
 braid_status braid_cuda_launch_all(braid_cuda_device *device, const braid_task *task, braid_cuda_stream stream,
-                                   braid_cuda_address fault) {
+                                   braid_cuda_address fault, braid_cuda_overlap *overlap) {
   const braid_cuda_prepared *own = task->prepared;
-  braid_cuda_address few[kRefsAtOnce], *addresses = few;
-  if (own->library) return call_library(device, own, task, stream);
-  if (own->ref_count > kRefsAtOnce) addresses = braid_zalloc_array(NULL, own->ref_count, sizeof *addresses);
-  if (!addresses) return BRAID_NO_MEMORY;
+  braid_cuda_touch few[kRefsAtOnce], *located = few;
+  if (own->library) return call_library(device, own, task, stream, overlap);
+  if (own->ref_count > kRefsAtOnce) located = braid_zalloc_array(NULL, own->ref_count, sizeof *located);
+  if (!located) return BRAID_NO_MEMORY;
   braid_status status = BRAID_OK;
   for (size_t i = 0; status == BRAID_OK && i < own->ref_count; i++)
-    status = locate_ref(&own->refs[i], task, &addresses[i]);
+    status = locate_ref(&own->refs[i], task, &located[i]);
   for (size_t i = 0; status == BRAID_OK && i < own->launch_count; i++) {
-    braid_cuda_result code = enqueue_launch(device, own, &own->launches[i], addresses, stream, fault);
+    const own_launch *launch = &own->launches[i];
+    if (overlap) status = begin_launch(own, launch, located, overlap);
+    braid_cuda_result code = status == BRAID_OK ? enqueue_launch(device, own, launch, located, stream, fault) : 0;
     if (code) status = braid_cuda_fail(code, "launching a kernel");
+    if (overlap && status == BRAID_OK) status = braid_cuda_overlap_end(overlap);
   }
-  if (addresses != few) braid_free(NULL, addresses);
+  if (located != few) braid_free(NULL, located);
   return status;
 }
 

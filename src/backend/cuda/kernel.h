@@ -4,6 +4,7 @@
 #define BRAID_BACKEND_CUDA_KERNEL_H
 
 #include "backend/cuda/device.h"
+#include "backend/cuda/overlap.h"
 
 enum { BRAID_CUDA_OPERANDS = 64 };
 
@@ -33,9 +34,11 @@ BRAID_MUST_CHECK braid_status braid_cuda_query_kernel(void *device, const braid_
                                                       const braid_node_desc *node, braid_query *query);
 void braid_cuda_discard(void *device, void *prepared);
 
-/* Enqueues all of a task. `fault`: where a kernel that meets an index out of range says so. */
+/* Enqueues all of a task. `fault`: where a kernel that meets an index out of range says so. `overlap`: of the graph
+ * that is captured in the stream; NULL: launches go one after the other. */
 BRAID_MUST_CHECK braid_status braid_cuda_launch_all(braid_cuda_device *device, const braid_task *task,
-                                                    braid_cuda_stream stream, braid_cuda_address fault);
+                                                    braid_cuda_stream stream, braid_cuda_address fault,
+                                                    braid_cuda_overlap *overlap);
 /* May a kernel of the task find an index out of range? */
 bool braid_cuda_may_fault(const braid_task *task);
 

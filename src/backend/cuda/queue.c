@@ -1,6 +1,7 @@
 #include "backend/cuda/queue.h"
 
 #include "backend/cuda/kernel.h"
+#include "backend/cuda/memory.h"
 #include "backend/cuda/nccl.h"
 #include "backend/cuda/record.h"
 #include "backend/cuda/transfer.h"
@@ -71,10 +72,23 @@ braid_status braid_cuda_make_words(const braid_cuda_device *device, size_t count
   return BRAID_OK;
 }
 
+static braid_status begin_copy(const braid_task *task, braid_cuda_overlap *overlap) {
+  braid_cuda_touch touches[2];
+  for (int i = 0; i < 2; i++) {
+    const braid_binding *binding = i ? &task->target : &task->source;
+    BRAID_TRY(braid_cuda_locate(binding, &touches[i].first));
+    touches[i].end = touches[i].first + task->source.bytes;
+    touches[i].writes = i;
+  }
+  return braid_cuda_overlap_begin(overlap, touches, 2, false);
+}
+
 braid_status braid_cuda_enqueue_task(braid_cuda_queue *queue, const braid_task *task, braid_cuda_stream stream,
-                                     braid_cuda_address fault) {
-  if (task->kind == BRAID_TASK_KERNEL) return braid_cuda_launch_all(queue->device, task, stream, fault);
-  return braid_cuda_transfer(queue, task, stream);
+                                     braid_cuda_address fault, braid_cuda_overlap *overlap) {
+  if (task->kind == BRAID_TASK_KERNEL) return braid_cuda_launch_all(queue->device, task, stream, fault, overlap);
+  if (overlap) BRAID_TRY(begin_copy(task, overlap));
+  BRAID_TRY(braid_cuda_transfer(queue, task, stream));
+  return overlap ? braid_cuda_overlap_end(overlap) : BRAID_OK;
 }
 
 static size_t place_of(const braid_task *task) {
@@ -109,7 +123,8 @@ static braid_status enqueue_alone(braid_cuda_queue *queue, braid_launch_slot *sl
   __atomic_store_n(&queue->faults[place], 0, __ATOMIC_RELAXED);
   braid_status status = timed ? record_event(queue, slot->first) : BRAID_OK;
   if (status == BRAID_OK)
-    status = braid_cuda_enqueue_task(queue, task, queue->stream, queue->fault_address + place * sizeof *queue->faults);
+    status =
+        braid_cuda_enqueue_task(queue, task, queue->stream, queue->fault_address + place * sizeof *queue->faults, NULL);
   return end_commands(queue, slot->last, status);
 }
 

@@ -5,6 +5,7 @@
 
 #include "backend/cuda/bounce.h"
 #include "backend/cuda/device.h"
+#include "backend/cuda/overlap.h"
 #include "launch/queue.h"
 
 /* An event of the driver, held by each slot that it ends, and by those that wait for it. */
@@ -44,9 +45,10 @@ BRAID_MUST_CHECK braid_status braid_cuda_queue_submit(void *queue, braid_task *t
 
 /* A new event of the queue with one holder. */
 BRAID_MUST_CHECK braid_status braid_cuda_event_take(braid_cuda_queue *queue, bool timed, braid_cuda_event **out);
-/* Enqueues the task's commands. */
+/* Enqueues the task's commands, as braid_cuda_launch_all. */
 BRAID_MUST_CHECK braid_status braid_cuda_enqueue_task(braid_cuda_queue *queue, const braid_task *task,
-                                                      braid_cuda_stream stream, braid_cuda_address fault);
+                                                      braid_cuda_stream stream, braid_cuda_address fault,
+                                                      braid_cuda_overlap *overlap);
 
 /* Memory of the host that kernels reach, zeroed. */
 BRAID_MUST_CHECK braid_status braid_cuda_make_words(const braid_cuda_device *device, size_t count, uint32_t **words,

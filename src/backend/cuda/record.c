@@ -161,14 +161,15 @@ static bool note_ports(const recording *all, const segment *in) {
   return same;
 }
 
-static braid_status capture_segment(const recording *all, const segment *in, braid_cuda_graph *graph) {
+static braid_status capture_tasks(const recording *all, const segment *in, braid_cuda_overlap *overlap,
+                                  braid_cuda_graph *graph) {
   braid_cuda_queue *queue = all->queue;
   const braid_cuda_api *cuda = queue->device->cuda;
   *graph = NULL;
   BRAID_CUDA_TRY(cuda->stream_capture(queue->capture, BRAID_CUDA_CAPTURE_RELAXED), "beginning a graph");
   braid_status status = BRAID_OK;
   for (size_t i = in->first; status == BRAID_OK && i < in->first + in->count; i++)
-    status = braid_cuda_enqueue_task(queue, all->tasks[i], queue->capture, fault_of(all, i));
+    status = braid_cuda_enqueue_task(queue, all->tasks[i], queue->capture, fault_of(all, i), overlap);
   braid_cuda_result code = cuda->stream_captured(queue->capture, graph);
   if (status == BRAID_OK && code) status = braid_cuda_fail(code, "a graph");
   if (status != BRAID_OK && *graph) {
@@ -176,6 +177,20 @@ static braid_status capture_segment(const recording *all, const segment *in, bra
     *graph = NULL;
   }
   return status;
+}
+
+/* Launches beside each other or, where that cannot be had, one after the other. */
+static braid_status capture_segment(const recording *all, const segment *in, braid_cuda_graph *graph) {
+  const braid_cuda_queue *queue = all->queue;
+  braid_cuda_overlap *overlap = NULL;
+  braid_status status = braid_cuda_overlap_create(queue->device->cuda, queue->capture, &overlap);
+  if (status == BRAID_OK) status = capture_tasks(all, in, overlap, graph);
+  braid_cuda_overlap_destroy(overlap);
+  if (status == BRAID_OK || braid_cuda_device_is_lost(queue->device)) return status;
+  braid_log_write(queue->device->log, BRAID_LOG_DEBUG, "%s: %zu tasks from %.60s on run one after the other: %s",
+                  queue->device->info.name, in->count, all->tasks[in->first]->label, braid_error_detail());
+  braid_clear_detail();
+  return capture_tasks(all, in, NULL, graph);
 }
 
 /* The graph as it is to be launched: the one there is with other memory, or a new one. */
