@@ -233,6 +233,8 @@ void braid_cuda_device_lose(braid_cuda_device *device) {
   pthread_mutex_unlock(&device->lock);
 }
 
+enum { kLingers = 6 }; /* tasks of about two layers */
+
 const braid_backend braid_backend_cuda = {
     .abi = BRAID_DEVICE_ABI,
     .size = sizeof(braid_backend),
@@ -268,4 +270,5 @@ const braid_backend braid_backend_cuda = {
     .query = braid_cuda_query_kernel,
     .absence = braid_cuda_missing,
     .count = braid_cuda_count,
+    .lingers = kLingers,
 };

@@ -3,7 +3,10 @@
 #include "base/try.h"
 #include "runtime/plan/plan.h"
 
-enum { kAhead = 6 }; /* steps */
+enum {
+  kAhead = 6,     /* steps */
+  kLingerPart = 8 /* of a device's memory: so much may be taken to keep values longer */
+};
 
 /* At least one unit, so that an empty operand still has an address. */
 static bool round_up(size_t bytes, size_t alignment, size_t *out) {
@@ -25,18 +28,32 @@ static bool is_transfer(const braid_plan *plan, braid_step_id step) {
   return step >= 0 && plan->queues[plan->steps.items[step].queue].role != BRAID_QUEUE_KERNELS;
 }
 
+/* Steps that memory of the space is kept longer, and the most bytes that may be taken for that. Without states to be
+ * updated one step mostly waits for the other. */
+static braid_step_id linger_of(const braid_plan *plan, int space, uint64_t *most_bytes) {
+  uint32_t linger = 0;
+  *most_bytes = 0;
+  for (size_t i = 0; plan->writes_weights && i < plan->device_count; i++) {
+    const braid_machine_device *device = &plan->devices[i];
+    if (device->space != space || device->backend->lingers <= linger) continue;
+    linger = device->backend->lingers;
+    *most_bytes = device->info->memory_bytes / kLingerPart;
+  }
+  return (braid_step_id)linger;
+}
+
 /* A storage's life, for packing. What a transfer fills is kept free some steps earlier, what one reads some steps
  * longer: else it would have to wait for the kernels that use the same memory before it, and those after it for the
  * transfer. */
-static braid_block life_of(const braid_plan *plan, const braid_storage *storage) {
+static braid_block life_of(const braid_plan *plan, const braid_storage *storage, braid_step_id linger) {
   braid_block block = {.first = storage->first, .last = storage->last};
   if (plan->no_reuse) return (braid_block){.first = 0, .last = INT32_MAX};
   if (is_transfer(plan, storage->first)) block.first = block.first < kAhead ? 0 : block.first - kAhead;
-  if (is_transfer(plan, storage->last)) block.last += kAhead;
+  block.last += is_transfer(plan, storage->last) && linger < kAhead ? (braid_step_id)kAhead : linger;
   return block;
 }
 
-static braid_status plan_arena(braid_plan *plan, int space) {
+static braid_status pack_arena(braid_plan *plan, int space, braid_step_id linger) {
   size_t alignment = braid_machine_alignment(plan->machine, space), count = 0;
   braid_block *blocks = braid_zalloc_array(plan->allocator, plan->storage_count, sizeof *blocks);
   if (!blocks) return BRAID_NO_MEMORY;
@@ -45,7 +62,7 @@ static braid_status plan_arena(braid_plan *plan, int space) {
     if (!is_in(plan, i, BRAID_STORAGE_ARENA, space)) continue;
     const braid_storage *storage = &plan->storages[i];
     braid_block *block = &blocks[count++];
-    *block = life_of(plan, storage);
+    *block = life_of(plan, storage, linger);
     if (!round_up(storage->bytes, alignment, &block->bytes)) status = too_large();
   }
   if (status == BRAID_OK) status = braid_pack_blocks(plan->allocator, blocks, count, &plan->arena_bytes[space]);
@@ -54,6 +71,16 @@ static braid_status plan_arena(braid_plan *plan, int space) {
     if (is_in(plan, i, BRAID_STORAGE_ARENA, space)) plan->storages[i].offset = blocks[count++].offset;
   braid_free(plan->allocator, blocks);
   return status;
+}
+
+static braid_status plan_arena(braid_plan *plan, int space) {
+  uint64_t most_bytes;
+  braid_step_id linger = linger_of(plan, space, &most_bytes);
+  if (linger) {
+    BRAID_TRY(pack_arena(plan, space, linger));
+    if (plan->arena_bytes[space] <= most_bytes) return BRAID_OK;
+  }
+  return pack_arena(plan, space, 0);
 }
 
 static braid_status plan_persistent(braid_plan *plan, int space) {

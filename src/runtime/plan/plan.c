@@ -492,8 +492,8 @@ braid_status braid_plan_finish(braid_plan *plan, braid_weights *weights) {
   braid_plan_announce_ends(plan);
   BRAID_TRY(build_steps(plan));
   BRAID_TRY(braid_plan_share(plan));
-  BRAID_TRY(braid_plan_memory(plan));
   find_weights(plan);
+  BRAID_TRY(braid_plan_memory(plan));
   BRAID_TRY(braid_plan_hazards(plan));
   if (BRAID_ASSERTED) braid_plan_check(plan);
   return BRAID_OK;
