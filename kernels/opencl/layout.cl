@@ -36,6 +36,13 @@ __kernel void layout_convert_few(const __global T *x, __global T *y, long xb, lo
 #ifdef SAMPLES
 /* Images [channels / 16][place][sample][16], and the plain order [sample][channel][place]. */
 __kernel void layout_to_samples(const __global T *x, __global T *y, long batch_, long channels_, long places_) {
+#ifdef WHOLE
+  /* Bytes, of one place: sixteen channels lie next to each other. */
+  const uint to = get_global_id(0), rows = batch_, blocks = channels_ / 16;
+  const __global uint4 *line = (const __global uint4 *)x + (to % rows * blocks + to / rows);
+  ((__global uint4 *)y)[to] = *line;
+  return;
+#endif
   uint item = get_global_id(0), batch = batch_, channels = channels_, places = places_;
   uint b = item % batch, s = item / batch % places, first = item / batch / places * 16;
   const __global T *from = x + (b * channels + first) * places + s;
@@ -71,20 +78,26 @@ __kernel void layout_from_samples(const __global T *x, __global T *y, long batch
 
 #ifdef RANK
 /* Any layouts: a work-item per place of the target. X_ORDER, Y_ORDER: dimensions from the outermost to the innermost;
- * X_BLOCKS, X_BLOCK_DIMS, X_SIZES and Y's: how many blocks, of which dimensions, how large, outermost first. */
+ * X_BLOCKS, X_BLOCK_DIMS, X_SIZES and Y's: how many blocks, of which dimensions, how large, outermost first. NARROW: 32
+ * bits count elements. */
 __kernel void layout_convert_any(const __global T *x, __global T *y, long d0, long d1, long d2, long d3, long d4,
                                  long d5, long d6, long d7) {
-  const long dims[8] = {d0, d1, d2, d3, d4, d5, d6, d7};
+#ifdef NARROW
+  typedef uint count_t;
+#else
+  typedef long count_t;
+#endif
+  const count_t dims[8] = {d0, d1, d2, d3, d4, d5, d6, d7};
   const int x_order[RANK] = {X_ORDER}, y_order[RANK] = {Y_ORDER};
   const int x_dims[2] = {X_BLOCK_DIMS}, y_dims[2] = {Y_BLOCK_DIMS}, x_sizes[2] = {X_SIZES}, y_sizes[2] = {Y_SIZES};
-  long index[8] = {0}, unit[8] = {1, 1, 1, 1, 1, 1, 1, 1}, left = get_global_id(0), place = 0, step = 1;
+  count_t index[8] = {0}, unit[8] = {1, 1, 1, 1, 1, 1, 1, 1}, left = get_global_id(0), place = 0, step = 1;
   for (int i = Y_BLOCKS; i-- > 0; left /= y_sizes[i]) {
     index[y_dims[i]] += left % y_sizes[i] * unit[y_dims[i]];
     unit[y_dims[i]] *= y_sizes[i];
   }
   for (int i = RANK; i-- > 0;) {
     int d = y_order[i];
-    long outer = (dims[d] + unit[d] - 1) / unit[d];
+    count_t outer = (dims[d] + unit[d] - 1) / unit[d];
     index[d] += left % outer * unit[d];
     left /= outer;
   }

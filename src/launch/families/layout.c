@@ -7,7 +7,7 @@
 #include "launch/integer.h"
 #include "tensor/layout.h"
 
-enum { kBlock = BRAID_LAYOUT_BLOCK, kFew = 8, kNarrow = 1 << 30 };
+enum { kBlock = BRAID_LAYOUT_BLOCK, kFew = 8, kNarrow = 1 << 30, kTurners = 32 };
 
 static bool layout_match(const braid_node_desc *node, char *why, size_t why_bytes) {
   const braid_desc *from = &node->inputs[0].desc, *to = &node->outputs[0].desc;
@@ -98,8 +98,8 @@ static braid_status plan_any(const braid_desc *from, const braid_desc *to, braid
   size_t element = braid_dtype_size(to->dtype), used;
   braid_launch *launch = add_launch(recipe, "layout_convert_any", 1);
   if (!launch) return BRAID_NO_MEMORY;
-  used = (size_t)snprintf(launch->options, sizeof launch->options, "-DT=%s -DRANK=%d", layout_type(element),
-                          (int)to->rank);
+  used = (size_t)snprintf(launch->options, sizeof launch->options, "-DT=%s -DRANK=%d%s", layout_type(element),
+                          (int)to->rank, is_narrow(from) && is_narrow(to) ? " -DNARROW" : "");
   used += add_layout(launch->options + used, sizeof launch->options - used, 'X', from);
   (void)add_layout(launch->options + used, sizeof launch->options - used, 'Y', to);
   launch->global[0] = braid_desc_bytes(to) / element;
@@ -108,16 +108,22 @@ static braid_status plan_any(const braid_desc *from, const braid_desc *to, braid
 }
 
 /* To images of samples in blocks (BRAID_LAUNCH_SAMPLES), a work-item for a block's 16, or back. */
-static braid_status plan_samples(const braid_desc *from, const braid_desc *to, braid_launch_recipe *recipe) {
+static braid_status plan_samples(const braid_launch_traits *traits, const braid_desc *from, const braid_desc *to,
+                                 braid_launch_recipe *recipe) {
   bool there = to->layout == BRAID_LAUNCH_SAMPLES;
   braid_launch *launch = add_launch(recipe, there ? "layout_to_samples" : "layout_from_samples", 1);
   if (!launch) return BRAID_NO_MEMORY;
-  bool turns = !there && braid_dtype_size(to->dtype) == 1 && braid_launch_positions(to) % kBlock == 0;
+  bool bytes = braid_dtype_size(to->dtype) == 1, turns = !there && bytes && braid_launch_positions(to) % kBlock == 0;
+  bool whole = there && bytes && traits->aligned && braid_launch_positions(to) == 1 && to->dims[1] % kBlock == 0;
   snprintf(launch->options, sizeof launch->options, "-DT=%s -DSAMPLES%s", layout_type(braid_dtype_size(to->dtype)),
-           turns ? " -DTURN" : "");
+           turns   ? " -DTURN"
+           : whole ? " -DWHOLE"
+                   : "");
   launch->global[0] = (size_t)(there   ? braid_launch_places(to) / kBlock
                                : turns ? braid_launch_places(from) / (kBlock * kBlock)
                                        : braid_launch_places(from));
+  /* A work-item that turns has 256 bytes on its way: in small groups all units of a card have some. */
+  if (turns && traits->gpu && launch->global[0] % kTurners == 0) launch->local[0] = kTurners;
   add_long(launch, to->dims[0]);
   add_long(launch, to->dims[1]);
   add_long(launch, braid_launch_positions(to));
@@ -133,7 +139,6 @@ static bool is_to_or_from_samples(const braid_desc *from, const braid_desc *to) 
 
 static braid_status layout_plan(const braid_launch_traits *traits, const braid_node_desc *node,
                                 braid_launch_recipe *recipe) {
-  (void)traits;
   const braid_desc *from = &node->inputs[0].desc, *to = &node->outputs[0].desc;
   int64_t batch = 1, channels = 1, positions = (int64_t)(braid_desc_bytes(to) / braid_dtype_size(to->dtype));
   braid_strides in, out;
@@ -143,7 +148,7 @@ static braid_status layout_plan(const braid_launch_traits *traits, const braid_n
     (void)braid_layout_strides(BRAID_LAYOUT_PLAIN, batch, channels, positions, &in);
     return plan_image(&whole, &whole, &in, &in, batch, channels, positions, recipe);
   }
-  if (is_to_or_from_samples(from, to)) return plan_samples(from, to, recipe);
+  if (is_to_or_from_samples(from, to)) return plan_samples(traits, from, to, recipe);
   if (to->rank >= 3) {
     batch = to->dims[0], channels = to->dims[1], positions = 1;
     for (int i = 2; i < to->rank; i++) positions *= to->dims[i];
