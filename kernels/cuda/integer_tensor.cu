@@ -97,11 +97,17 @@ inline bool tensor_inside(const tensor_geometry &g, index_t tile, int most, inde
   return false;
 }
 
-/* Which stages [begin, end) are not all outside, in their order, which is the same for all groups of a cluster. */
+/* Which stages [begin, end) are not all outside, in their order, which is the same for all groups of a cluster. A single
+ * one is taken without a look. */
 inline int tensor_list(const tensor_geometry &g, index_t tile, int most, index_t begin, index_t end, ushort *list,
                        int *counts) {
   const int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
   int all = 0;
+  if (end - begin == 1) {
+    if (threadIdx.x == 0) list[0] = 0;
+    __syncthreads();
+    return 1;
+  }
   for (index_t first = begin; first < end; first += GROUP) {
     const index_t s = first + (index_t)threadIdx.x;
     const bool inside = s < end && tensor_inside(g, tile, most, s);

@@ -135,13 +135,14 @@ static double cost_of(const braid_launch_traits *traits, const tensor_product *m
   return cost;
 }
 
-/* What the copy engine can take in few, long runs, and what two neighbours can share. */
+/* What the copy engine can take in few, long runs, and what two neighbours can share: of one stage that is less than
+ * meeting costs. */
 static void choose_copies(const braid_launch_traits *traits, tensor_product *m) {
   bool engine = traits->tensor == BRAID_LAUNCH_TENSOR_WARPGROUPS, filter = m->direction == BRAID_LAUNCH_BY_WEIGHTS;
   bool whole = engine && filter && m->conv.groups == 1 && m->conv.batch % (kStage * kBytes) == 0;
   m->whole_fixed = whole && m->fixed % kRows == 0;
   m->whole_image = whole && !m->windows && m->lines % m->wide == 0;
-  m->cluster = traits->clusters && !filter && image_tiles(m, m->wide) > 1 ? kCluster : 1;
+  m->cluster = traits->clusters && !filter && m->stages > 1 && image_tiles(m, m->wide) > 1 ? kCluster : 1;
 }
 
 static tensor_tile choose_tile(const braid_launch_traits *traits, tensor_product *m, int64_t results) {
@@ -188,10 +189,14 @@ static braid_launch_piece reserve_words(braid_launch_planner *p, int64_t words) 
   return braid_launch_reserve(p, braid_launch_larger(words, 1), kBytes, 1);
 }
 
-/* In a launch before the product: zeros, and the magnitude that it adds to. */
+/* In a launch before the product: zeros, and the magnitude that it adds to. Without one no operand stands for it, since
+ * the launch would wait for that. */
 static void add_cleared(braid_launch_planner *p, braid_launch_piece zeros) {
   braid_launch_workspace(p, zeros);
-  braid_launch_output(p, 1);
+  if (magnitude_words(p->node))
+    braid_launch_output(p, 1);
+  else
+    braid_launch_workspace(p, zeros);
   braid_launch_int(p, kZeros);
   braid_launch_int(p, magnitude_words(p->node));
 }
