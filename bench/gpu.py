@@ -22,7 +22,7 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 MODELS = os.path.join(HERE, "..", "models")
-TESTS = "cl_products cl_kernels cl_layers cl_conv cl_recurrent cl_integer cuda_tensor cuda_few_channels cl_nets cl_ledger".split()
+TESTS = "cl_products cl_kernels cl_layers cl_conv cl_recurrent cl_integer cuda_tensor cuda_few_channels cuda_ledger cl_nets cl_ledger".split()
 NETS = ("resnet50", "mobilenet2", "vgg16")
 
 
@@ -107,7 +107,7 @@ def conformance(args, failures):
 
 def run_test(args, name):
     program = os.path.join(args.build, "tests", name + "_test")
-    device = args.device if name in ("cl_ledger", "cuda_tensor", "cuda_few_channels") else args.device + ("," if ":" in args.device else ":") + "libraries=all"
+    device = args.device if name in ("cl_ledger", "cuda_ledger", "cuda_tensor", "cuda_few_channels") else args.device + ("," if ":" in args.device else ":") + "libraries=all"
     return run([program], 280, {"BRAID_TEST_OPENCL": device, "CMOCKA_MESSAGE_OUTPUT": "stdout"})
 
 
