@@ -14,6 +14,7 @@
 #include "braid/quantize.h"
 #include "graph/graph.h"
 #include "oom.h"
+#include "slow.h"
 
 enum { kSamples = 24, kImage = 3 * 8 * 8 };
 
@@ -561,7 +562,7 @@ static void test_memory(void **state) {
   f.options.test_samples = 8;
   f.options.layers = 1;
   f.options.calibration = BRAID_CALIBRATE_ENTROPY;
-  for (int64_t n = 0;; n += 1 + n / 40) {
+  for (int64_t n = 0;; n += 1 + n / UNLESS_SLOW(40, 10)) {
     oom_allocator oom;
     oom_init(&oom, -1);
     braid_graph *graph = make_network(&oom.allocator);

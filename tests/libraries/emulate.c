@@ -41,7 +41,7 @@ static int compile(emulated_function *function) {
   if (!mkdtemp(folder)) return 0;
   snprintf(source, sizeof source, "%s/kernel.cpp", folder);
   snprintf(library, sizeof library, "%s/kernel.so", folder);
-  snprintf(command, sizeof command, "c++ -std=c++17 -O1 -fwrapv -w -shared -fPIC %s -o %s", source, library);
+  snprintf(command, sizeof command, "c++ -std=gnu++14 -O1 -fwrapv -w -shared -fPIC %s -o %s", source, library);
   void *loaded = NULL;
   if (write_source(source, function->text, function->name) && system(command) == 0) loaded = dlopen(library, RTLD_NOW);
   int found = loaded && find_symbol(loaded, "emulated_run", &function->run, sizeof function->run) &&

@@ -9,7 +9,7 @@
 #include <cstring>
 #include <csetjmp>
 #include <ucontext.h>
-#include <vector>
+#include <utility>
 
 #define EMULATED 1
 using std::isfinite;
@@ -29,15 +29,15 @@ struct emulated_copy {
   int bytes; // 0: zeros
   int group;
 };
-enum { kStack = 1 << 17, kShared = 232448, kWarp = 32, kMostRounds = 1 << 24 };
+enum { kStack = 1 << 17, kShared = 232448, kWarp = 32, kCopies = 256, kMostRounds = 1 << 24 };
 
 struct emulated_fiber {
   ucontext_t context; // where it begins; it goes on by a jump, which asks the system for nothing
   jmp_buf place;
   emulated_place thread;
   bool begun, done;
-  std::vector<emulated_copy> copies;
-  int groups;
+  emulated_copy copies[kCopies]; // that were not awaited
+  int count, groups;
 };
 struct emulated_meeting {
   int here;
@@ -229,20 +229,22 @@ static void tensor_barrier_arrive_at(unsigned long long *barrier, int) {
   tensor_barrier_arrive(barrier);
 }
 static void tensor_copy(void *to, const void *from, bool there) {
-  emulated_now->copies.push_back({to, from, there ? 16 : 0, emulated_now->groups});
+  emulated_require(emulated_now->count < kCopies, "more copies at a time than the emulation has places for");
+  emulated_now->copies[emulated_now->count++] = {to, from, there ? 16 : 0, emulated_now->groups};
 }
 static void tensor_copy_close() {
   emulated_now->groups++;
 }
 template <int left>
 static void tensor_copy_await() {
-  std::vector<emulated_copy> &copies = emulated_now->copies;
-  size_t n = 0;
-  for (; n < copies.size() && copies[n].group < emulated_now->groups - left; n++) {
+  emulated_copy *copies = emulated_now->copies;
+  int n = 0;
+  for (; n < emulated_now->count && copies[n].group < emulated_now->groups - left; n++) {
     std::memset(copies[n].to, 0, 16);
     std::memcpy(copies[n].to, copies[n].from, copies[n].bytes);
   }
-  copies.erase(copies.begin(), copies.begin() + n);
+  emulated_now->count -= n;
+  std::memmove(copies, copies + n, emulated_now->count * sizeof *copies);
 }
 static void tensor_load(unsigned *out, const void *line) {
   const unsigned long long address = (unsigned long long)line;
@@ -364,7 +366,7 @@ static void emulated_run_block(unsigned char *stacks) {
   for (emulated_meeting &warp : emulated_warps) warp = {0, 0};
   for (int i = 0; i < emulated_count; i++) {
     emulated_fiber *fiber = &emulated_fibers[i];
-    fiber->begun = fiber->done = false, fiber->groups = 0, fiber->copies.clear(), fiber->thread = {(unsigned)i, 0, 0};
+    fiber->begun = fiber->done = false, fiber->count = fiber->groups = 0, fiber->thread = {(unsigned)i, 0, 0};
     getcontext(&fiber->context);
     fiber->context.uc_stack.ss_sp = stacks + (size_t)i * kStack;
     fiber->context.uc_stack.ss_size = kStack;

@@ -14,6 +14,7 @@
 
 #include "kernel_fixture.h"
 #include "skip.h"
+#include "slow.h"
 
 static const float kIntruders[] = {NAN, INFINITY, -INFINITY};
 static const char *const kActivations[] = {"",          "Relu", "Clip",  "Sigmoid",    "HardSwish",
@@ -60,7 +61,7 @@ static void test_convolutions(void **state) {
   (void)state;
   for (size_t s = 0; s < sizeof kShapes / sizeof *kShapes; s++)
     for (int i = 0; i < 3; i++)
-      for (int a = 0; a < kActivationCount; a++) {
+      for (int a = UNLESS_SLOW(0, i); a < kActivationCount; a += UNLESS_SLOW(1, 3)) {
         intruder = kIntruders[i];
         check_convolution(&kShapes[s], kActivations[a], false);
         if (a == 1 || a == 2) check_convolution(&kShapes[s], kActivations[a], true);
@@ -72,7 +73,7 @@ static void test_products(void **state) {
   (void)state;
   for (int64_t rows = 1; rows < 200; rows += 66)
     for (int i = 0; i < 3; i++)
-      for (int a = 0; a < kActivationCount; a++) {
+      for (int a = UNLESS_SLOW(0, i); a < kActivationCount; a += UNLESS_SLOW(1, 3)) {
         intruder = kIntruders[i];
         fixture f = begin();
         braid_value_id ids[3] = {-1, -1, -1};

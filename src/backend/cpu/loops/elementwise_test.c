@@ -18,6 +18,7 @@
 #include "graph/graph.h"
 
 #include "oom.h"
+#include "slow.h"
 #include "tensor/layout.h"
 
 static const braid_layout kLayouts[] = {BRAID_LAYOUT_PLAIN,
@@ -204,7 +205,7 @@ static void check_broadcast(const char *op, int operands, braid_dtype dtype) {
 
 static void broadcasts(void **state) {
   (void)state;
-  for (int n = 0; n < 25; n++)
+  for (int n = 0; n < UNLESS_SLOW(25, 8); n++)
     for (braid_dtype dtype = BRAID_F32; dtype < BRAID_BOOL; dtype++) {
       check_broadcast("Sub", 2, dtype);
       check_broadcast("Mul", 2, dtype);

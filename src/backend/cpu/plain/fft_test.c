@@ -10,6 +10,8 @@
 
 #include <cmocka.h>
 
+#include "slow.h"
+
 static double *random_line(int64_t length) {
   double *line = malloc((size_t)length * 2 * sizeof *line);
   assert_non_null(line);
@@ -41,7 +43,7 @@ static void check_length(int64_t length) {
   double *scratch = malloc((size_t)braid_fft_scratch(&fft) * 2 * sizeof *scratch);
   assert_non_null(scratch);
   braid_fft_run(&fft, got, scratch);
-  int64_t step = length < 600 ? 1 : length / 60;
+  int64_t step = length < UNLESS_SLOW(600, 60) ? 1 : length / UNLESS_SLOW(60, 20);
   for (int64_t k = 0; k < length; k += step) {
     double error = error_at(line, length, k, got + 2 * k);
     if (!(error < 1e-13 * (double)(length + 9)))
