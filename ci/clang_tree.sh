@@ -7,6 +7,7 @@ cd "$(dirname "$0")/.."
 # optimized than they then run.
 rooms='base|tensor|model|runtime/plan|schedule|simulate|train/(data|integer|ledger)|backend/(null|overlay)'
 rooms="$rooms|overlay/(compiler|evaluate|isa|lower/constants|recurrent|sim|reference)"
+rooms="$rooms|isa/[a-z0-9]*_backend_cpu_blocked_planes_isa"
 rooms="$rooms|backend/cpu/(loops/conv|plain/(fft|integer_window|qlinear|quantize)|spans/convert)"
 cmake --preset fuzz -B build-ci-clang -DBRAID_WERROR=ON -DCMAKE_C_FLAGS_RELWITHDEBINFO="-O0 -g1 -DNDEBUG" \
   -DBRAID_ROOMS_OPTIMIZE=-O2 -DBRAID_ROOMS="$rooms" \
