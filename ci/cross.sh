@@ -17,7 +17,7 @@ ci/sysroot.sh arm64 build-ci-sysroot-arm64
 # below wait for.
 cmake --preset aarch64-whole -B build-ci-aarch64 -DBRAID_WERROR=ON -DBRAID_SYSROOT="$PWD/build-ci-sysroot-arm64" \
   -DBRAID_STATIC=ON -DBRAID_ROOMS_OPTIMIZE=-O2 \
-  -DBRAID_ROOMS='base|backend/(cpu|manycore|null)|model|runtime/plan|tensor|train/(data|integer|ledger)' \
+  -DBRAID_ROOMS='isa|base|backend/(cpu|manycore|null)|model|runtime/plan|tensor|train/(data|integer|ledger)' \
   -DCMAKE_C_FLAGS_RELEASE="-O0 -DNDEBUG -Wno-format-truncation"
 # The rooms whose work depends on the processor: its order of bytes, its arithmetic and vectors, its atomics and alignment,
 # and files and messages that other processors read; not what is the same on every CPU: derivatives, policies, plans,

@@ -6,7 +6,7 @@ cd "$(dirname "$0")/.."
 # Without optimization gcc sees less of how long a text may be. The rooms that are optimized are those that these tests
 # wait for.
 CC=gcc cmake --preset tsan -B build-ci-tsan -DBRAID_WERROR=ON -DBRAID_ROOMS_OPTIMIZE=-O2 \
-  -DBRAID_ROOMS='base|backend/(cpu|manycore|null)|model|runtime/plan|tensor|train/(data|integer|ledger)' \
+  -DBRAID_ROOMS='isa|base|backend/(cpu|manycore|null)|model|runtime/plan|tensor|train/(data|integer|ledger)' \
   -DCMAKE_C_FLAGS_RELWITHDEBINFO="-O0 -g1 -DNDEBUG -Wno-format-truncation" -DCMAKE_EXE_LINKER_FLAGS=-fuse-ld=lld \
   -DBRAID_TEST_CACHE="${BRAID_BUILD:-$PWD/build-ci-tsan}/cache"
 # Not those that judge what kernels compute, or what ledgers of such kernels say, nor those that train again and again on

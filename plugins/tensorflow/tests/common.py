@@ -1,12 +1,7 @@
 """What the tests share. BRAID_TF_PLUGIN is the plug-in's file; without it, TensorFlow must have loaded it by itself."""
 import os
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-# What there is beside is TensorFlow's own kernels: the oneDNN in it, which newer processors get, ends the process at
-# windows that are larger than the image, or gives results of a wrong shape.
-os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
-import numpy as np
-import tensorflow as tf
+from framework import np, tf
 
 if os.environ.get("BRAID_TF_PLUGIN"):
     from tensorflow.python.framework import load_library

@@ -1,8 +1,9 @@
-"""Virtual devices, and what goes wrong: each case in a process of its own, with its settings.
+"""Virtual devices, and what goes wrong: each case in a process of its own, with its settings. TensorFlow is imported
+once, before these are forked, and each loads the plug-in that BRAID_TF_PLUGIN names.
 
   devices.py [CASE...]"""
-import concurrent.futures
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -356,30 +357,59 @@ CASES = {
 }
 
 
+def start(case, settings, said):
+    """The process that runs a case and writes into `said`; it ends as any program of Python does."""
+    sys.stdout.flush()
+    process = os.fork()
+    if process:
+        return process
+    os.environ.update(settings)
+    os.dup2(said.fileno(), 1)
+    os.dup2(said.fileno(), 2)
+    case()
+    sys.exit(0)
+
+
+def results(chosen, cases, folder):
+    """Each case's name, what it printed and the status of its process; two run at a time."""
+    waiting, running, done = list(chosen), {}, {}
+    for name in chosen:
+        while name not in done:
+            while waiting and len(running) < 2:
+                case = cases[waiting[0]]
+                said = open(os.path.join(folder, f"{waiting[0]}.txt"), "w+")
+                settings = {key: value.replace("$", folder) for key, value in CASES[case].items()}
+                running[start(case, settings, said)] = waiting.pop(0), said
+            process, status = os.wait()
+            ended, said = running.pop(process)
+            said.seek(0)
+            done[ended] = said.read(), os.waitstatus_to_exitcode(status)
+        yield name, *done[name]
+
+
 def main():
-    names = {case.__name__: case for case in CASES}
-    if len(sys.argv) == 3 and sys.argv[1] == "--case":
-        names[sys.argv[2]]()
-        return
-    with tempfile.TemporaryDirectory() as folder:
+    if not os.environ.get("BRAID_TF_PLUGIN"):
+        sys.exit("devices.py: BRAID_TF_PLUGIN must name the plug-in, which is loaded with other settings for each case")
+    import framework  # noqa: F401
+    cases = {case.__name__: case for case in CASES}
+    chosen = sys.argv[1:] or list(cases)
+    folder = tempfile.mkdtemp()
+    parent = os.getpid()
+    failed = False
+    try:
         for name, text in (("platform.yaml", PLATFORM), ("add.cl", KERNEL), ("add.yaml", MANIFEST)):
             with open(os.path.join(folder, name), "w") as file:
                 file.write(text)
-
-        def run(name):
-            settings = {key: value.replace("$", folder) for key, value in CASES[names[name]].items()}
-            return name, subprocess.run([sys.executable, __file__, "--case", name], env={**os.environ, **settings},
-                                        text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-
-        failed = False
-        with concurrent.futures.ThreadPoolExecutor(2) as pool:
-            for name, result in pool.map(run, sys.argv[1:] or names):
-                said = [line for line in result.stdout.splitlines() if line.startswith("skipped")]
-                print(f"{name}: {said[0] if said else 'holds' if result.returncode == 0 else 'FAILED'}")
-                if result.returncode:
-                    failed = True
-                    print(result.stdout[-3000:])
-        sys.exit(failed)
+        for name, said, status in results(chosen, cases, folder):
+            skipped = [line for line in said.splitlines() if line.startswith("skipped")]
+            print(f"{name}: {skipped[0] if skipped else 'holds' if status == 0 else 'FAILED'}")
+            if status:
+                failed = True
+                print(said[-3000:])
+    finally:
+        if os.getpid() == parent:
+            shutil.rmtree(folder)
+    sys.exit(failed)
 
 
 if __name__ == "__main__":
