@@ -408,10 +408,10 @@ typedef struct braid_backend {
    * returned. What others do on the device is counted, too. UNSUPPORTED: nothing can be counted here, the detail says
    * why. Costs nothing before the first call. [nothing is counted] */
   braid_status (*count)(void *device, braid_status (*run)(void *context), void *context, braid_counts *out);
-  /* Replays run tasks of one queue beside each other where neither touches memory that the other writes. Of a training
-   * step the runtime then uses a value's memory for another only so many tasks after the last that needs it, since
-   * tasks that share memory wait for each other; unless that takes more than an eighth of the device's memory. [0:
-   * tasks of a queue run one after the other] */
+  /* Replays run tasks of one queue beside each other where neither touches memory that the other writes. In plans that
+   * update states, as training steps do, the runtime then uses a value's memory for another only so many steps of the
+   * plan after the last that needs it, since tasks that share memory wait for each other; unless the arena is then
+   * larger than an eighth of the device's memory. [0: tasks of a queue run one after the other] */
   uint32_t lingers;
 } braid_backend;
 

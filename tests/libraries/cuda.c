@@ -5,13 +5,14 @@
  *   FAKE_CUDA_MEMORY=N     bytes of each (1 GiB)     FAKE_CUDA_FAIL=N        the N-th launch fails for good: 719
  *   FAKE_CUDA_EVENTS=N     events that can be made   FAKE_CUDA_CAPABILITY=N  major number (9)
  *   FAKE_CUDA_NO_UPDATE=1  of graphs                 FAKE_CUDA_NO_CAPTURE=1  of graphs
- *   FAKE_CUDA_MULTIPROCESSORS=N  of each (132)       FAKE_CUDA_NO_ORDER=1  of a graph but that of the stream
+ *   FAKE_CUDA_MULTIPROCESSORS=N  of each (132)       FAKE_CUDA_NO_ORDER=1  graphs have their streams' order
  *
  * After a failure for good every call that wants a context gives the same code. fake_cuda_hold stops all streams:
  * what is enqueued from then on is done by fake_cuda_go, and memory is not freed before. fake_cuda_launches counts
  * those of kernels, for the library that passes for CUPTI; fake_cuda_graphs, those of graphs; fake_cuda_host_calls, how
  * often streams were given functions of the host. A graph's steps are done in the order that is farthest from that of
- * the stream, the latest that may be next; fake_cuda_depth is how many of the graph made last wait one for the other.
+ * the stream, the latest that may be next; fake_cuda_depth is how many of the graph made last wait one for the other,
+ * of fake_cuda_steps.
  *
  * WITHOUT_FUNCTIONS: a library that has none of the driver's. EMULATE: one whose kernels compute, on the host. */
 #ifndef WITHOUT_FUNCTIONS
@@ -496,7 +497,7 @@ EXPORT braid_cuda_result cuLaunchKernel(braid_cuda_function function, unsigned g
 
 /* --- graphs --------------------------------------------------------------------------------------------------------
  */
-static int graph_depth; /* of the graph that was made last */
+static int graph_depth, graph_steps; /* of the graph that was made last */
 
 static void drop_graph(struct CUgraph_st *graph) {
   if (--graph->references) return;
@@ -506,8 +507,8 @@ static void drop_graph(struct CUgraph_st *graph) {
 static void take_graph(braid_cuda_graph_exec exec, struct CUgraph_st *graph) {
   exec->graph = graph;
   graph->references++;
-  graph_depth = 0;
-  for (const step *one = graph->first; one; one = one->next)
+  graph_depth = graph_steps = 0;
+  for (const step *one = graph->first; one; one = one->next, graph_steps++)
     if (one->depth > graph_depth) graph_depth = one->depth;
 }
 static bool is_ready(const step *one) {
@@ -571,6 +572,9 @@ EXPORT long fake_cuda_graphs(void) {
 }
 EXPORT int fake_cuda_depth(void) {
   return graph_depth;
+}
+EXPORT int fake_cuda_steps(void) {
+  return graph_steps;
 }
 /* Of the steps that may be next the last one is. */
 EXPORT braid_cuda_result cuGraphLaunch(braid_cuda_graph_exec exec, braid_cuda_stream stream) {

@@ -3,8 +3,10 @@
  *   FAKE_CUBLASLT_VERSION=N  (130000)     FAKE_CUBLASLT_COUNT=N    algorithms for a product (1)
  *   FAKE_NCCL_FAIL=N         the process that NCCL cannot join    FAKE_NCCL_NAMELESS=1  the group has no name
  *   FAKE_CUDNN_VERSION=N     (91900)      FAKE_CUDNN_WORKSPACE=N   bytes that fused convolutions take (0) */
+#include <dlfcn.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 
 #pragma GCC diagnostic ignored "-Wmissing-prototypes" /* the real headers are not needed */
 #define EXPORT __attribute__((visibility("default")))
@@ -31,6 +33,40 @@ static long setting(const char *name, long otherwise) {
     (void)attribute, (void)value, (void)bytes;                                                                         \
     return which != &any;                                                                                              \
   }
+
+#ifndef NCCL
+/* Calls leave their numbers in their stream, behind that of the one before. fake_library_calls counts them from
+ * fake_library_reset on; fake_library_in_order: did each run after the one before it? */
+enum { kMostCalls = 4000 };
+typedef int (*copy_function)(unsigned long long to, unsigned long long from, size_t bytes, void *stream);
+static int numbers[kMostCalls], before[kMostCalls], latest, calls;
+
+static void copy(int *to, const int *from, void *stream) {
+  void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+  void *found = driver ? dlsym(driver, "cuMemcpyDtoDAsync_v2") : NULL;
+  copy_function function;
+  memcpy(&function, &found, sizeof function);
+  if (found) (void)function((uintptr_t)to, (uintptr_t)from, sizeof *to, stream);
+}
+static void leave_number(void *stream) {
+  if (calls == kMostCalls) abort();
+  numbers[calls] = calls;
+  copy(&before[calls], &latest, stream);
+  copy(&latest, &numbers[calls], stream);
+  calls++;
+}
+EXPORT void fake_library_reset(void) {
+  calls = 0;
+}
+EXPORT int fake_library_calls(void) {
+  return calls;
+}
+EXPORT int fake_library_in_order(void) {
+  int right = 1;
+  for (int i = 1; i < calls; i++) right &= before[i] == i - 1;
+  return right;
+}
+#endif
 
 #ifdef CUBLASLT
 EXPORT size_t cublasLtGetVersion(void) {
@@ -73,7 +109,8 @@ EXPORT int cublasLtMatmul(void *handle, void *desc, const void *alpha, const voi
                           void *of_b, const void *beta, const void *c, void *of_c, void *d, void *of_d,
                           const void *algorithm, void *workspace, size_t bytes, void *stream) {
   (void)handle, (void)desc, (void)alpha, (void)a, (void)of_a, (void)b, (void)of_b, (void)beta, (void)c, (void)of_c;
-  (void)d, (void)of_d, (void)algorithm, (void)workspace, (void)bytes, (void)stream;
+  (void)d, (void)of_d, (void)algorithm, (void)workspace, (void)bytes;
+  leave_number(stream);
   return 0;
 }
 #elif defined(NCCL)
@@ -116,8 +153,9 @@ EXPORT size_t cudnnGetVersion(void) {
 }
 MAKE(cudnnCreate)
 UNMAKE(cudnnDestroy)
+static void *its_stream;
 EXPORT int cudnnSetStream(void *handle, void *stream) {
-  (void)stream;
+  its_stream = stream;
   return handle != &any;
 }
 MAKE(cudnnCreateTensorDescriptor)
@@ -182,6 +220,7 @@ EXPORT int cudnnGetConvolutionForwardWorkspaceSize(void *handle, void *x, void *
                   int algorithm, void *workspace, size_t bytes, const void *beta, void *of_c, void *c) {               \
     (void)handle, (void)alpha, (void)of_a, (void)a, (void)of_b, (void)b, (void)conv, (void)algorithm;                  \
     (void)workspace, (void)bytes, (void)beta, (void)of_c, (void)c;                                                     \
+    leave_number(its_stream);                                                                                          \
     return 0;                                                                                                          \
   }
 RUN(cudnnConvolutionForward)
@@ -194,6 +233,7 @@ EXPORT int cudnnConvolutionBiasActivationForward(void *handle, const void *alpha
                                                  void *y) {
   (void)handle, (void)alpha, (void)of_x, (void)x, (void)of_w, (void)w, (void)conv, (void)algorithm, (void)workspace;
   (void)bytes, (void)beta, (void)of_z, (void)z, (void)of_bias, (void)bias, (void)activation, (void)of_y, (void)y;
+  leave_number(its_stream);
   return 0;
 }
 #endif

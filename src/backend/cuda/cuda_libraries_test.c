@@ -187,6 +187,22 @@ static int submits_held_step(braid_trainer *trainer) {
   return 0;
 }
 
+/* Have the calls of both libraries since the last time, as many each or more, run in their order? */
+static int expect_order(int least) {
+  static const char *const kNames[] = {"cudalibraries_blas.so", "cudalibraries_dnn.so"};
+  for (size_t i = 0; i < 2; i++) {
+    void *library = preload(kNames[i]);
+    int (*calls)(void), (*in_order)(void);
+    void (*reset)(void);
+    EXPECT(library && braid_library_find(library, "fake_library_calls", &calls, sizeof calls));
+    EXPECT(braid_library_find(library, "fake_library_in_order", &in_order, sizeof in_order));
+    EXPECT(braid_library_find(library, "fake_library_reset", &reset, sizeof reset));
+    EXPECT(calls() >= least && in_order());
+    reset();
+  }
+  return 0;
+}
+
 static int trains_in_two_graphs(void) {
   enum { kTimed = 16, kSteps = 3 };
   const double kRate = 0.0078125; /* a power of two, which integers want */
@@ -211,7 +227,9 @@ static int trains_in_two_graphs(void) {
   /* The first steps are timed, task by task, and the next one is captured. */
   for (int i = 0; i < kTimed; i++) EXPECT(braid_trainer_step(trainer, kRate, &loss) == BRAID_OK);
   EXPECT(graph_launches() == 0);
+  EXPECT(expect_order(0) == 0);
   EXPECT(braid_trainer_step(trainer, kRate, &loss) == BRAID_OK);
+  EXPECT(expect_order(step_precision == BRAID_BFLOAT16 ? 3 : 0) == 0);
   long graphs = graph_launches(), kernels = kernel_launches();
   for (int i = 0; i < kSteps; i++) EXPECT(braid_trainer_step(trainer, kRate, &loss) == BRAID_OK);
   EXPECT(graph_launches() == graphs + 2 * kSteps && kernel_launches() == kernels); /* no kernel is alone */

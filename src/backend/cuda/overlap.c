@@ -53,6 +53,13 @@ static bool touch_same(const launch *a, const launch *b) {
   return false;
 }
 
+static bool waits_for(const braid_cuda_overlap *overlap, braid_cuda_node node) {
+  for (size_t i = 0; i < overlap->wait_count; i++)
+    if (overlap->waits[i] == node) return true;
+  return false;
+}
+
+/* One that captured nothing is ended by those that it waits for, which may be there already. */
 static braid_status add_waits(braid_cuda_overlap *overlap, const launch *other) {
   size_t count = overlap->wait_count + other->last_count;
   if (count > overlap->wait_capacity) {
@@ -63,9 +70,8 @@ static braid_status add_waits(braid_cuda_overlap *overlap, const launch *other) 
     overlap->waits = more;
     overlap->wait_capacity = 2 * count;
   }
-  if (other->last_count)
-    memcpy(overlap->waits + overlap->wait_count, other->last, other->last_count * sizeof *other->last);
-  overlap->wait_count = count;
+  for (size_t i = 0; i < other->last_count; i++)
+    if (!waits_for(overlap, other->last[i])) overlap->waits[overlap->wait_count++] = other->last[i];
   return BRAID_OK;
 }
 

@@ -11,6 +11,7 @@ typedef struct recording recording;
 typedef struct segment {
   size_t first, count;
   braid_cuda_graph_exec exec; /* NULL: not captured yet */
+  bool in_turn;               /* its launches go one after the other */
   bool broken;                /* cannot be captured */
   braid_cuda_event *end;      /* of the last replay, held until the next; NULL: its tasks went one by one */
 } segment;
@@ -180,13 +181,15 @@ static braid_status capture_tasks(const recording *all, const segment *in, braid
 }
 
 /* Launches beside each other or, where that cannot be had, one after the other. */
-static braid_status capture_segment(const recording *all, const segment *in, braid_cuda_graph *graph) {
+static braid_status capture_segment(const recording *all, segment *in, braid_cuda_graph *graph) {
   const braid_cuda_queue *queue = all->queue;
   braid_cuda_overlap *overlap = NULL;
+  if (in->in_turn) return capture_tasks(all, in, NULL, graph);
   braid_status status = braid_cuda_overlap_create(queue->device->cuda, queue->capture, &overlap);
   if (status == BRAID_OK) status = capture_tasks(all, in, overlap, graph);
   braid_cuda_overlap_destroy(overlap);
-  if (status == BRAID_OK || braid_cuda_device_is_lost(queue->device)) return status;
+  if (status == BRAID_OK || status == BRAID_DEVICE_LOST) return status;
+  in->in_turn = true;
   braid_log_write(queue->device->log, BRAID_LOG_DEBUG, "%s: %zu tasks from %.60s on run one after the other: %s",
                   queue->device->info.name, in->count, all->tasks[in->first]->label, braid_error_detail());
   braid_clear_detail();

@@ -5,7 +5,7 @@
 
 enum {
   kAhead = 6,     /* steps */
-  kLingerPart = 8 /* of a device's memory: so much may be taken to keep values longer */
+  kLingerPart = 8 /* of a device's memory: an arena that is larger keeps nothing longer */
 };
 
 /* At least one unit, so that an empty operand still has an address. */
@@ -28,10 +28,10 @@ static bool is_transfer(const braid_plan *plan, braid_step_id step) {
   return step >= 0 && plan->queues[plan->steps.items[step].queue].role != BRAID_QUEUE_KERNELS;
 }
 
-/* Steps that memory of the space is kept longer, and the most bytes that may be taken for that. Without states to be
- * updated one step mostly waits for the other. */
+/* Steps that memory of the space is kept longer, and the largest arena for which it is. Without states to be updated
+ * one step mostly waits for the other. */
 static braid_step_id linger_of(const braid_plan *plan, int space, uint64_t *most_bytes) {
-  uint32_t linger = 0;
+  size_t linger = 0;
   *most_bytes = 0;
   for (size_t i = 0; plan->writes_weights && i < plan->device_count; i++) {
     const braid_machine_device *device = &plan->devices[i];
@@ -39,7 +39,7 @@ static braid_step_id linger_of(const braid_plan *plan, int space, uint64_t *most
     linger = device->backend->lingers;
     *most_bytes = device->info->memory_bytes / kLingerPart;
   }
-  return (braid_step_id)linger;
+  return (braid_step_id)(linger < plan->steps.count ? linger : plan->steps.count);
 }
 
 /* A storage's life, for packing. What a transfer fills is kept free some steps earlier, what one reads some steps
