@@ -35,19 +35,20 @@ __kernel void layout_convert_few(const __global T *x, __global T *y, long xb, lo
 
 #ifdef SAMPLES
 /* Images [channels / 16][place][sample][16], and the plain order [sample][channel][place]. */
-__kernel void layout_to_samples(const __global T *x, __global T *y, long batch_, long channels_, long places_) {
 #ifdef WHOLE
-  /* Bytes, of one place: sixteen channels lie next to each other. */
-  const uint to = get_global_id(0), rows = batch_, blocks = channels_ / 16;
-  const __global uint4 *line = (const __global uint4 *)x + (to % rows * blocks + to / rows);
-  ((__global uint4 *)y)[to] = *line;
-  return;
-#endif
+/* Bytes of one place: sixteen channels lie next to each other. */
+__kernel void layout_to_samples(const __global T *x, __global T *y, long batch_, long channels_, long places_) {
+  const uint item = get_global_id(0), batch = batch_, blocks = channels_ / 16;
+  ((__global uint4 *)y)[item] = ((const __global uint4 *)x)[item % batch * blocks + item / batch];
+}
+#else
+__kernel void layout_to_samples(const __global T *x, __global T *y, long batch_, long channels_, long places_) {
   uint item = get_global_id(0), batch = batch_, channels = channels_, places = places_;
   uint b = item % batch, s = item / batch % places, first = item / batch / places * 16;
   const __global T *from = x + (b * channels + first) * places + s;
   for (uint c = 0; c < 16; c++) y[item * 16 + c] = first + c < channels ? from[c * places] : 0;
 }
+#endif
 
 #ifdef TURN
 /* Bytes, and places in sixteens: a work-item turns 16 places of a sample's 16 channels. */

@@ -233,7 +233,7 @@ void braid_cuda_device_lose(braid_cuda_device *device) {
   pthread_mutex_unlock(&device->lock);
 }
 
-enum { kLingers = 6 }; /* tasks of about two layers */
+enum { kLingers = 6 }; /* steps: about two layers; 12 made a step of training in integers no faster */
 
 const braid_backend braid_backend_cuda = {
     .abi = BRAID_DEVICE_ABI,

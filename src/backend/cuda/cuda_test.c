@@ -183,6 +183,17 @@ static void test_contract(void **state) {
  */
 enum { kRecorded = BRAID_LAUNCH_WINDOW + 100 };
 
+static int replay_to_end(test_node *node, void *recording, braid_task *const *list, size_t count, bool held) {
+  braid_verdict_init(&node->verdict);
+  if (held) hold_streams();
+  pthread_mutex_lock(&node->queue.lock);
+  EXPECT(braid_queue_replay_locked(&node->queue, recording, count) == BRAID_OK);
+  pthread_mutex_unlock(&node->queue.lock);
+  if (held) go_on();
+  EXPECT(braid_queue_wait(&node->queue, list[count - 1], -1) == BRAID_OK);
+  return 0;
+}
+
 /* More tasks than may be in flight, as one graph: its first tasks have ended before the last are issued. */
 static int replays_long_graph(void) {
   static braid_task tasks[kRecorded];
@@ -204,15 +215,7 @@ static int replays_long_graph(void) {
     list[i] = &tasks[i];
   }
   EXPECT(node.backend->record(node.queue.self, list, kRecorded, &recording) == BRAID_OK);
-  for (int run = 0; run < 2; run++) {
-    braid_verdict_init(&node.verdict);
-    hold_streams();
-    pthread_mutex_lock(&node.queue.lock);
-    EXPECT(braid_queue_replay_locked(&node.queue, recording, kRecorded) == BRAID_OK);
-    pthread_mutex_unlock(&node.queue.lock);
-    go_on();
-    EXPECT(braid_queue_wait(&node.queue, list[kRecorded - 1], -1) == BRAID_OK);
-  }
+  for (int run = 0; run < 2; run++) EXPECT(replay_to_end(&node, recording, list, kRecorded, true) == 0);
   EXPECT(test_node_transfer(&node, 1, &to, false) == BRAID_OK && to == from);
   node.backend->erase(node.queue.self, recording);
   test_node_close(&node);
@@ -256,11 +259,7 @@ static int copies_beside_each_other(void) {
       list[i] = &tasks[i];
     }
     EXPECT(node.backend->record(node.queue.self, list, kCopies, &recording) == BRAID_OK);
-    braid_verdict_init(&node.verdict);
-    pthread_mutex_lock(&node.queue.lock);
-    EXPECT(braid_queue_replay_locked(&node.queue, recording, kCopies) == BRAID_OK);
-    pthread_mutex_unlock(&node.queue.lock);
-    EXPECT(braid_queue_wait(&node.queue, list[kCopies - 1], -1) == BRAID_OK);
+    EXPECT(replay_to_end(&node, recording, list, kCopies, false) == 0);
     for (size_t b = 0; b < 2; b++) EXPECT(test_node_transfer(&node, b, got[b], false) == BRAID_OK);
     EXPECT(memcmp(got, wanted, sizeof got) == 0);
     if (graph_depth() > depth) depth = graph_depth();

@@ -3,6 +3,7 @@
 
 #include "backend/opencl/test_node.h"
 #include "base/philox.h"
+#include "launch/integer.h"
 #include "oom.h"
 #include "skip.h"
 #include "tensor/layout.h"
@@ -119,7 +120,37 @@ static void test_layouts(void **state) {
   braid_registry_destroy(registry);
 }
 
+/* Images of samples in blocks, there and back: channels that fill blocks and that do not, one place and many. */
+static void test_samples(void **state) {
+  (void)state;
+  static const struct {
+    int rank;
+    int64_t dims[4];
+  } kShapes[] = {{2, {5, 48}},       {2, {33, 50}},       {4, {7, 32, 1, 1}},
+                 {4, {8, 20, 4, 4}}, {4, {32, 32, 4, 8}}, {4, {3, 17, 3, 2}}};
+  static const braid_dtype kTypes[] = {BRAID_U8, BRAID_F32};
+  static const char *const kDevices[] = {"opencl0:memory=separate", "opencl0:memory=separate,as=gpu"};
+  if (!braid_cl_count()) skip_test("opencl", "there is no OpenCL device");
+  for (size_t d = 0; d < 2; d++) {
+    braid_registry *registry;
+    test_node node;
+    ok(braid_registry_create(NULL, &registry));
+    ok(test_node_open(&node, registry, kDevices[d], "Relu", 1 << 16));
+    for (size_t s = 0; s < sizeof kShapes / sizeof *kShapes; s++)
+      for (size_t t = 0; t < 2; t++) {
+        braid_desc plain, samples;
+        ok(braid_desc_init(&plain, kTypes[t], kShapes[s].rank, kShapes[s].dims));
+        samples = plain;
+        ok(braid_desc_set_layout(&samples, BRAID_LAUNCH_SAMPLES));
+        convert(&node, &plain, &samples);
+        convert(&node, &samples, &plain);
+      }
+    test_node_close(&node);
+    braid_registry_destroy(registry);
+  }
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_layouts)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_layouts), cmocka_unit_test(test_samples)};
   return skip_run_group_tests(tests, NULL, NULL);
 }
